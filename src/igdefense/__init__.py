@@ -1,0 +1,38 @@
+"""Interpretability-guided test-time defense, and the evaluation that tells whether it works.
+
+The data path: model + data -> ranking -> defense -> attacks -> verdicts -> report.
+"""
+
+__version__ = "0.1.0"
+
+from igdefense.models.load import load_model  # noqa: I001  (the order of the data path)
+from igdefense.data.data import Data
+from igdefense.data.datasets import load_data
+from igdefense.layers import Layer, layers
+from igdefense.split import Split, split
+from igdefense.rankings.ranking import Ranking
+from igdefense.rankings.leave_one_out import leave_one_out
+from igdefense.defenses.ig_defense import IGDefense, defend, load_defense
+from igdefense.defenses.smoothing import Smoothed
+from igdefense.defenses.tune import Tuning, tune
+from igdefense.errors import IGDefenseError
+
+__all__ = [
+    "Data",
+    "IGDefense",
+    "IGDefenseError",
+    "Layer",
+    "Ranking",
+    "Smoothed",
+    "Split",
+    "Tuning",
+    "__version__",
+    "defend",
+    "layers",
+    "leave_one_out",
+    "load_data",
+    "load_defense",
+    "load_model",
+    "split",
+    "tune",
+]

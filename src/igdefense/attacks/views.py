@@ -1,0 +1,92 @@
+"""What the adversary sees of the images of a batch: one differentiable draw of logits a call."""
+
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from igdefense.errors import SettingError
+from igdefense.randomness import Streams, seed_of
+from igdefense.types import Images, Logits
+
+
+@runtime_checkable
+class View(Protocol):
+    """A model as the adversary queries it, for the images of one batch."""
+
+    samples: int
+    """Draws an attack averages over; 1 unless the view is an `EoT`."""
+
+    def __call__(self, x: Images) -> Logits:
+        """One draw."""
+        ...
+
+    def __getitem__(self, index: Tensor) -> "View":
+        """The same view of some of the images, by position or boolean mask."""
+        ...
+
+
+class Direct:
+    """A deterministic model, seen as it is."""
+
+    samples = 1
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+
+    def __call__(self, x: Images) -> Logits:
+        return self.model(x)
+
+    def __getitem__(self, index: Tensor) -> "Direct":
+        return self
+
+
+class Keyed:
+    """A randomised defense, `defense(images, keys)`, whose noise for image i comes from keys[i].
+
+    Each image has its own count of queries, shared with the narrowed views, so what it is dealt
+    depends on its stream and on how often it was asked about, never on its neighbours.
+    """
+
+    samples = 1
+
+    def __init__(self, defense: nn.Module, rng: Streams) -> None:
+        self.defense = defense
+        self.rng = rng
+        self._asked = torch.zeros(len(rng), dtype=torch.long)
+        self._positions = torch.arange(len(rng))
+
+    def __call__(self, x: Images) -> Logits:
+        if len(x) != len(self.rng):
+            raise ValueError(f"This view is of {len(self.rng)} images; it was shown {len(x)}.")
+        draws = self._asked[self._positions].tolist()
+        self._asked[self._positions] += 1
+        keys = [seed_of(seed, "draw", n) for seed, n in zip(self.rng.seeds, draws, strict=True)]
+        return self.defense(x, keys)
+
+    def __getitem__(self, index: Tensor) -> "Keyed":
+        index = index.cpu()
+        part = Keyed(self.defense, self.rng[index])
+        part._asked, part._positions = self._asked, self._positions[index]
+        return part
+
+
+class EoT:
+    """Expectation over transformation: attacks average over `samples` draws (arXiv:1802.00420)."""
+
+    def __init__(self, view: "View | nn.Module", samples: int) -> None:
+        if samples < 1:
+            raise SettingError(f"EoT averages over at least one draw, got samples = {samples}.")
+        self.view = as_view(view)
+        self.samples = samples
+
+    def __call__(self, x: Images) -> Logits:
+        return self.view(x)
+
+    def __getitem__(self, index: Tensor) -> "EoT":
+        return EoT(self.view[index], self.samples)
+
+
+def as_view(model: "View | nn.Module") -> View:
+    """A view as it is; a plain module, seen directly."""
+    return Direct(model) if isinstance(model, nn.Module) else model

@@ -1,0 +1,78 @@
+"""Arguments and options that several commands share."""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from igdefense.data.data import Data
+from igdefense.data.datasets import load_data
+from igdefense.errors import SettingError
+
+
+def number(text: str) -> float:
+    """`8/255`, `0.03` and `1e-2` alike."""
+    try:
+        return float(Fraction(text.strip()))
+    except (ValueError, ZeroDivisionError):
+        raise typer.BadParameter(f"{text!r} is not a number; write 8/255 or 0.03.") from None
+
+
+def channels(text: str | None) -> tuple[float, ...] | None:
+    """`0.49,0.48,0.45`: one number for each channel."""
+    if text is None:
+        return None
+    values = tuple(number(part) for part in text.split(","))
+    if len(values) != 3:
+        raise SettingError(f"{text!r} has {len(values)} numbers; expected one for each of R,G,B.")
+    return values
+
+
+ModelArg = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="'embedded', a checkpoint file (with --arch), or package.module:function.",
+    ),
+]
+ArchOption = Annotated[
+    str | None,
+    typer.Option(help="Architecture of a checkpoint: resnet18, preact-resnet18-w16, wrn-34-10..."),
+]
+MeanOption = Annotated[
+    str | None, typer.Option(help="Normalisation of a checkpoint that has none inside: R,G,B.")
+]
+StdOption = Annotated[str | None, typer.Option(help="Its standard deviations: R,G,B.")]
+DataOption = Annotated[
+    str,
+    typer.Option(
+        help="embedded:probe|test, cifar10:train|test, folder:PATH, or a .npz file.",
+    ),
+]
+DataDirOption = Annotated[Path | None, typer.Option(help="Folder of CIFAR-10's .bin files.")]
+CountOption = Annotated[int | None, typer.Option("--n", help="Use the first N images only.")]
+SizeOption = Annotated[
+    int | None, typer.Option(help="Resize and centre-crop the images of a folder to this size.")
+]
+SeedOption = Annotated[int, typer.Option(help="Seed of every random draw.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite existing output.")]
+RankingOption = Annotated[Path | None, typer.Option(help="Ranking file made by `igd rank`.")]
+ForceRankingOption = Annotated[
+    bool, typer.Option("--force-ranking", help="Accept a ranking made for other weights.")
+]
+KeepOption = Annotated[int | None, typer.Option(help="Neurons to keep for each class (k).")]
+SigmaOption = Annotated[
+    float,
+    typer.Option(parser=number, metavar="NUMBER", help="Noise of the first pass, in pixel units."),
+]
+SamplesOption = Annotated[int, typer.Option(help="Noise images in the first pass.")]
+TemperatureOption = Annotated[
+    float, typer.Option(parser=number, metavar="NUMBER", help="Of the pseudo-label's softmax.")
+]
+BatchOption = Annotated[int, typer.Option(help="Images at a time; results do not depend on it.")]
+
+
+def images_for(spec: str, data_dir: Path | None, n: int | None, size: int | None = None) -> Data:
+    """The data that --data, --data-dir, --n and --size name."""
+    return load_data(spec, root=data_dir, n=n, size=size)

@@ -1,0 +1,147 @@
+"""IG-Defense: guess the class, keep the neurons that matter to it, predict from those."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from igdefense.defenses.noise import Kind, Noise
+from igdefense.defenses.saved import read_folder, write_folder
+from igdefense.errors import ModelError, RankingError, SettingError
+from igdefense.layers import neurons_of, scale_neurons
+from igdefense.randomness import Key
+from igdefense.rankings.ranking import Ranking
+from igdefense.split import Split, State, activations_of, split, with_activations
+from igdefense.types import Images, Logits
+
+
+class IGDefense(nn.Module):
+    """A classifier that keeps only the neurons important to the class it first guesses.
+
+    Section 4 of the paper (arXiv:2409.15190): a soft pseudo-label from a noisy first pass, a mask
+    m·ŷ on one layer, a second pass on the clean input. Gradients flow through both passes.
+    """
+
+    masks: Tensor
+
+    def __init__(
+        self,
+        model: nn.Module,
+        ranking: Ranking,
+        keep: int,
+        *,
+        sigma: float = 4 / 255,
+        samples: int = 1,
+        temperature: float = 0.01,
+        seed: int = 0,
+        noise: Kind = "fresh",
+    ) -> None:
+        super().__init__()
+        if model.training:
+            raise ModelError("The model is in train mode; call model.eval() before defending it.")
+        if not temperature > 0:
+            raise SettingError(f"temperature = {temperature:g}; expected a positive number.")
+        self.model, self.ranking, self.keep = model, ranking, keep
+        self.temperature = temperature
+        self.noise = Noise(sigma, samples, seed, noise)
+        self.random = sigma > 0 and noise == "fresh"
+        self.register_buffer("masks", ranking.masks(keep), persistent=False)
+        self._split: Split | None = None
+        self._split_at()
+        self.eval()
+
+    def forward(self, images: Images, keys: Sequence[Key] | None = None) -> Logits:
+        """Logits; `keys`, one per image, make the noise independent of the batch."""
+        first, state = self._first_pass(images, keys)
+        guess = (first / self.temperature).softmax(dim=1)
+        return self.second_pass(state, guess @ self._masks_for(guess, state))
+
+    def pseudo_label(self, images: Images, keys: Sequence[Key] | None = None) -> Tensor:
+        """The soft pseudo-label of the first pass: images x classes."""
+        first, _ = self._first_pass(images, keys)
+        return (first / self.temperature).softmax(dim=1)
+
+    def second_pass(self, state: State, mask: Tensor) -> Logits:
+        """The logits when each neuron is multiplied by its entry of `mask` (images x neurons)."""
+        masked = scale_neurons(activations_of(state), mask)
+        return self._split_at().resume(with_activations(state, masked))
+
+    def _first_pass(self, images: Images, keys: Sequence[Key] | None) -> tuple[Logits, State]:
+        """Mean logits under noise, and the clean input's state at the layer."""
+        parts = self._split_at()
+        if self.noise.sigma == 0:
+            state = parts.before(images)
+            return parts.after(state), state
+        noisy = self.noise.around(images, keys)
+        if parts.separate:  # noisy and clean inputs share one batch
+            states = parts.before(torch.cat([noisy, images]))
+            assert isinstance(states, Tensor)
+            logits, state = parts.after(states[: len(noisy)]), states[len(noisy) :]
+        else:
+            logits, state = self.model(noisy), parts.before(images)
+        return logits.unflatten(0, (self.noise.samples, len(images))).mean(0), state
+
+    def _masks_for(self, guess: Tensor, state: State) -> Tensor:
+        neurons = neurons_of(activations_of(state))
+        if self.masks.shape != (guess.shape[1], neurons):
+            raise RankingError(
+                f"The ranking is for {self.masks.shape[0]} classes and {self.masks.shape[1]} "
+                f"neurons; the model has {guess.shape[1]} classes and {neurons} neurons at "
+                f"{self.ranking.layer!r}."
+            )
+        return self.masks.to(guess)
+
+    def _split_at(self) -> Split:
+        if self._split is None:
+            self._split = split(self.model, self.ranking.layer)
+        return self._split
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything but the model and the ranking."""
+        return {
+            "keep": self.keep,
+            "sigma": self.noise.sigma,
+            "samples": self.noise.samples,
+            "temperature": self.temperature,
+            "seed": self.noise.seed,
+            "noise": self.noise.kind,
+        }
+
+    def save(self, folder: str | Path) -> None:
+        """Write a folder that `load_defense` reads: settings, ranking and weights."""
+        write_folder(Path(folder), self.model, self.ranking, self.settings)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.ranking!r}, keep={self.keep}, temperature={self.temperature:g}, {self.noise!r}"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_split": None}  # made again where it is needed
+
+
+def defend(
+    model: nn.Module,
+    ranking: Ranking,
+    keep: int,
+    *,
+    sigma: float = 4 / 255,
+    samples: int = 1,
+    temperature: float = 0.01,
+    seed: int = 0,
+    noise: Kind = "fresh",
+    force: bool = False,
+) -> IGDefense:
+    """The model inside IG-Defense; a ranking made for other weights is refused unless forced."""
+    ranking.check_belongs(model, force=force)
+    settings: dict[str, Any] = {"sigma": sigma, "samples": samples, "temperature": temperature}
+    return IGDefense(model, ranking, keep, **settings, seed=seed, noise=noise)
+
+
+def load_defense(folder: str | Path, model: nn.Module | None = None) -> IGDefense:
+    """Read a saved defense; `model` is needed where the base model did not come by a string."""
+    base, ranking, settings = read_folder(Path(folder), model)
+    return defend(base, ranking, **settings)

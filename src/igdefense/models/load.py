@@ -1,0 +1,145 @@
+"""One string to a model on [0, 1] pixels: `embedded`, a checkpoint or `package.module:function`."""
+
+import difflib
+import importlib
+import importlib.resources
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torch import Tensor, nn
+
+from igdefense.errors import ModelError
+from igdefense.models.architectures import Channels, build
+from igdefense.models.check import check_eval
+from igdefense.models.checkpoint import load_checkpoint
+from igdefense.models.origin import Origin, mark_origin
+from igdefense.models.weights_file import SUFFIXES
+
+EMBEDDED = "resnet18-w16-fat"
+EMBEDDED_ARCH = "resnet18-w16"
+FORMS = "'embedded', a checkpoint file with --arch, or package.module:function"
+
+
+def load_model(
+    spec: str,
+    arch: str | None = None,
+    *,
+    mean: Channels | None = None,
+    std: Channels | None = None,
+) -> nn.Module:
+    """The model in eval mode; `arch`, `mean` and `std` are for checkpoint files."""
+    named = re.fullmatch(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)", spec)
+    if spec == "embedded" or (named and not Path(spec).exists()):
+        if not (arch is None and mean is None and std is None):
+            raise ModelError(f"arch, mean and std are for checkpoint files; {spec!r} has its own.")
+        if not named:
+            return _marked(_embedded(), EMBEDDED_ARCH)
+        origin: Origin = {"arch": None, "classes": None, "function": spec}
+        return mark_origin(_from_function(named[1], named[2]), origin)
+    if not Path(spec).exists() and not spec.endswith(SUFFIXES):
+        raise ModelError(f"No model {spec!r}; expected {FORMS}.")
+    if arch is None:
+        raise ModelError(f"{spec} is a checkpoint: name its architecture with --arch (resnet18).")
+    return _marked(load_checkpoint(spec, arch, mean=mean, std=std), arch)
+
+
+def rebuild(origin: Origin, weights: Mapping[str, Tensor]) -> nn.Module:
+    """The model an origin stands for, with these weights."""
+    if origin["arch"] is not None:
+        model = mark_origin(build(origin["arch"], origin["classes"]), origin).eval()
+    else:
+        model = load_model(str(origin["function"]))
+    try:
+        model.load_state_dict(dict(weights))
+    except RuntimeError as error:
+        raise ModelError(f"The saved weights do not fit {origin}: {error}") from error
+    return model
+
+
+def _marked(model: nn.Module, arch: str) -> nn.Module:
+    heads = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    return mark_origin(model, {"arch": arch, "classes": heads[-1].out_features, "function": None})
+
+
+def embedded_card() -> dict[str, Any]:
+    """How the embedded model was made and how well it does."""
+    card: dict[str, Any] = json.loads(_shipped(".json").read_text(encoding="utf-8"))
+    return card
+
+
+def _embedded() -> nn.Module:
+    with importlib.resources.as_file(_shipped(".safetensors")) as path:
+        return load_checkpoint(path, EMBEDDED_ARCH)
+
+
+def _shipped(suffix: str) -> Traversable:
+    file = importlib.resources.files("igdefense.models") / "weights" / f"{EMBEDDED}{suffix}"
+    if not file.is_file():
+        raise ModelError(f"{EMBEDDED}{suffix} is not in this installation: reinstall igdefense.")
+    return file
+
+
+def _from_function(module_name: str, function_name: str) -> nn.Module:
+    spec = f"{module_name}:{function_name}"
+    with _current_folder_importable():
+        function: object = _import(module_name)
+        for part in function_name.split("."):
+            if not hasattr(function, part):
+                close = difflib.get_close_matches(part, dir(function), n=3)
+                hint = f"Did you mean {' or '.join(close)}?" if close else "Check its spelling."
+                raise ModelError(f"{module_name} has no {function_name!r}. {hint}")
+            function = getattr(function, part)
+        if not callable(function):
+            raise ModelError(
+                f"{spec} is a {type(function).__name__}; expected a function that takes no "
+                "arguments and returns the model."
+            )
+        try:
+            model: object = function()
+        except (Exception, SystemExit) as error:
+            raise ModelError(f"{spec} failed with {_one_line(error)}.") from error
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"{spec} returned a {type(model).__name__}; expected an nn.Module.")
+    try:
+        check_eval(model)
+    except ModelError as error:
+        raise ModelError(f"{spec}: {error}") from None
+    return model
+
+
+def _import(name: str) -> ModuleType:
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and f"{name}.".startswith(f"{error.name}."):
+            raise ModelError(
+                f"There is no module {error.name!r}; install it, or run from the folder it is in."
+            ) from error
+        raise ModelError(f"Importing {name} failed with {_one_line(error)}.") from error
+    except (Exception, SystemExit) as error:
+        raise ModelError(f"Importing {name} failed with {_one_line(error)}.") from error
+
+
+def _one_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__
+
+
+@contextmanager
+def _current_folder_importable() -> Iterator[None]:
+    """As under `python -m`."""
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
