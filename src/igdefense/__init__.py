@@ -15,6 +15,10 @@ from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.defenses.ig_defense import IGDefense, defend, load_defense
 from igdefense.defenses.smoothing import Smoothed
 from igdefense.defenses.tune import Tuning, tune
+from igdefense.verdicts.verdict import Verdict
+from igdefense.verdicts.run import Run
+from igdefense.verdicts.evaluate import evaluate
+from igdefense.verdicts.verify import verify
 from igdefense.errors import IGDefenseError
 
 __all__ = [
@@ -23,11 +27,14 @@ __all__ = [
     "IGDefenseError",
     "Layer",
     "Ranking",
+    "Run",
     "Smoothed",
     "Split",
     "Tuning",
+    "Verdict",
     "__version__",
     "defend",
+    "evaluate",
     "layers",
     "leave_one_out",
     "load_data",
@@ -35,4 +42,5 @@ __all__ = [
     "load_model",
     "split",
     "tune",
+    "verify",
 ]

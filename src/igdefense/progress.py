@@ -45,7 +45,7 @@ def _logged(items: Iterable[T], what: str, total: int | None, every: float = 30)
     started = last = time.monotonic()
     for done, item in enumerate(items):
         now = time.monotonic()
-        if now - last > every:
+        if done and now - last > every:
             last = now
             left = f", {(now - started) / done * (total - done):.0f} s left" if total else ""
             log.info("%s: %d of %s%s", what, done, total or "?", left)

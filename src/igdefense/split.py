@@ -3,7 +3,9 @@
 import inspect
 import logging
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -134,12 +136,32 @@ class _Graphs:
     carried: int
     extra: tuple[Any, ...]  # defaults of the forward method's other arguments
 
+    @cached_property
+    def _code(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        return _function(self.before), _function(self.after)
+
     def run_before(self, model: nn.Module, images: Images) -> tuple[Any, ...]:
-        values = fx.Interpreter(model, graph=self.before).run(images, *self.extra)
-        return tuple(values)
+        values: tuple[Any, ...] = self._code[0](model, images, *self.extra)
+        return values
 
     def run_after(self, model: nn.Module, values: tuple[Any, ...]) -> Any:
-        return fx.Interpreter(model, graph=self.after).run(*values)
+        return self._code[1](model, *values)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_code"}
+
+
+def _function(graph: fx.Graph) -> Callable[..., Any]:
+    """The graph as a function of the model and its inputs.
+
+    It looks the modules up in the model at each call, so it sees what was replaced since, and
+    costs nothing beside them: an `fx.Interpreter` is felt at batch 1.
+    """
+    code = graph.python_code("self")
+    names = dict(code.globals)
+    exec(code.src, names)  # how fx.GraphModule makes its forward method
+    function: Callable[..., Any] = names["forward"]
+    return function
 
 
 class _Tracer(fx.Tracer):

@@ -1,5 +1,6 @@
 """What the adversary sees of the images of a batch: one differentiable draw of logits a call."""
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -26,6 +27,22 @@ class View(Protocol):
         ...
 
 
+STEADY = 16
+"""Kernels for smaller batches round differently, so a smaller batch is filled up to this size."""
+
+
+def steady(model: nn.Module, x: Images, keys: Sequence[int] | None = None) -> Logits:
+    """The model's logits, the same to the last bit in whatever batch an image comes."""
+    count = len(x)
+    if 0 < count < STEADY:
+        filled = torch.arange(STEADY) % count
+        x = x[filled.to(x.device)]
+        keys = None if keys is None else [keys[i] for i in filled.tolist()]
+    if x.device.type == "cpu":  # convolutions are faster so, and rounding must not depend on it
+        x = x.contiguous(memory_format=torch.channels_last)
+    return (model(x) if keys is None else model(x, keys))[:count]
+
+
 class Direct:
     """A deterministic model, seen as it is."""
 
@@ -35,7 +52,7 @@ class Direct:
         self.model = model
 
     def __call__(self, x: Images) -> Logits:
-        return self.model(x)
+        return steady(self.model, x)
 
     def __getitem__(self, index: Tensor) -> "Direct":
         return self
@@ -62,7 +79,7 @@ class Keyed:
         draws = self._asked[self._positions].tolist()
         self._asked[self._positions] += 1
         keys = [seed_of(seed, "draw", n) for seed, n in zip(self.rng.seeds, draws, strict=True)]
-        return self.defense(x, keys)
+        return steady(self.defense, x, keys)
 
     def __getitem__(self, index: Tensor) -> "Keyed":
         index = index.cpu()

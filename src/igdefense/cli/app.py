@@ -1,18 +1,31 @@
 """The `igd` program: its commands, its log and how it ends."""
 
 import logging
-import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from igdefense import __version__
 from igdefense.errors import IGDefenseError
 
+ORDER = ("layers", "rank", "tune", "defend", "predict", "train", "data", "demo")
+
+
+class DataPath(TyperGroup):
+    """Lists the commands in the order of the data path; any other comes after them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        names = super().list_commands(ctx)
+        return sorted(names, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+
+
 app = typer.Typer(
+    cls=DataPath,
     help="Interpretability-guided test-time defense, and the evaluation that tells whether it "
-    "works. The path: layers -> rank -> tune -> defend -> predict.",
+    "works.\n\nThe path: layers -> rank -> tune -> defend -> predict. Each command's `--help` "
+    "shows an example.\n\nExample: `igd demo`",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -42,16 +55,38 @@ def options(
 def main() -> None:
     """Run a command; a mistake the user can mend is one sentence and exit code 2."""
     try:
-        app()
+        code = app(prog_name="igd", standalone_mode=False)
     except IGDefenseError as error:
-        typer.echo(f"igd: {error}", err=True)
+        _end(str(error), 2)
+    except (KeyboardInterrupt, typer.Abort):
+        _end("interrupted.", 130)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _end(f"{where}{error.strerror or error}.", 2)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # what typer's own errors have in every version
+            raise
+        _usage(error)
+    else:
+        if code == 130:  # how typer reports an interruption
+            _end("interrupted.", 130)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _usage(error: Any) -> None:
+    """A mistake in the command itself: one sentence that says where to look."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("igd: interrupted.", err=True)
-        sys.exit(130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    hint = f" `{context.command_path} --help` shows an example." if context else ""
+    message = str(error.format_message()).rstrip(". ")
+    _end(message + ("" if message.endswith("?") else ".") + hint, 2)
 
 
-from igdefense.cli import data, defense, demo, ranking, train  # noqa: E402, F401  (the commands)
+def _end(message: str, code: int) -> None:
+    typer.echo(f"igd: {' '.join(line.strip() for line in message.splitlines())}", err=True)
+    sys.exit(code)
+
+
+from igdefense.cli import ranking, defense, predict, train, data, demo  # noqa: E402, F401, I001  (the commands)

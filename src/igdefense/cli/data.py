@@ -10,7 +10,11 @@ from igdefense.cli.app import app
 from igdefense.cli.options import DataDirOption, ForceOption, SizeOption, images_for
 from igdefense.data import cifar10 as cifar
 
-data_app = typer.Typer(help="Fetch data sets and describe them.", no_args_is_help=True)
+data_app = typer.Typer(
+    help="Fetch data sets and describe them.\n\nExample: `igd data show embedded:probe`",
+    rich_markup_mode="markdown",
+    no_args_is_help=True,
+)
 app.add_typer(data_app, name="data")
 
 
@@ -25,6 +29,9 @@ def cifar10(
     force: ForceOption = False,
 ) -> None:
     """Fetch CIFAR-10 in its binary version, checked file by file.
+
+    Nothing is fetched where the files are already; `cifar10:train` and `cifar10:test` then name
+    them in every command.
 
     Example: `igd data cifar10`
     """

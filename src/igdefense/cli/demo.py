@@ -11,12 +11,15 @@ from igdefense.demo import first_look
 
 @app.command()
 def demo(
-    n: Annotated[int, typer.Option("--n", help="Test images.")] = 200,
-    keep: Annotated[int, typer.Option(help="Neurons to keep for each class (k).")] = 16,
-    steps: Annotated[int, typer.Option(help="Steps of PGD.")] = 20,
+    n: Annotated[int, typer.Option("--n", min=1, help="Test images.")] = 200,
+    keep: Annotated[int, typer.Option(min=1, help="Neurons to keep for each class (k).")] = 16,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of PGD.")] = 20,
     seed: SeedOption = 0,
 ) -> None:
     """Rank, defend and attack the embedded model; about a minute on two cores.
+
+    Clean and PGD accuracy of the base model, IG-Defense with LO-IR, the same with a random
+    ranking, and smoothing alone.
 
     Example: `igd demo`
     """

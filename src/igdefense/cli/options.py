@@ -1,5 +1,6 @@
 """Arguments and options that several commands share."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
@@ -8,14 +9,14 @@ import typer
 
 from igdefense.data.data import Data
 from igdefense.data.datasets import load_data
-from igdefense.errors import SettingError
+from igdefense.errors import DataError, SettingError
 
 
 def number(text: str) -> float:
     """`8/255`, `0.03` and `1e-2` alike."""
     try:
         return float(Fraction(text.strip()))
-    except (ValueError, ZeroDivisionError):
+    except (ValueError, ZeroDivisionError, OverflowError):
         raise typer.BadParameter(f"{text!r} is not a number; write 8/255 or 0.03.") from None
 
 
@@ -64,15 +65,43 @@ ForceRankingOption = Annotated[
 KeepOption = Annotated[int | None, typer.Option(help="Neurons to keep for each class (k).")]
 SigmaOption = Annotated[
     float,
-    typer.Option(parser=number, metavar="NUMBER", help="Noise of the first pass, in pixel units."),
+    typer.Option(
+        parser=number,
+        metavar="NUMBER",
+        help="Noise of the first pass, in pixel units; 0 for none.",
+    ),
 ]
 SamplesOption = Annotated[int, typer.Option(help="Noise images in the first pass.")]
 TemperatureOption = Annotated[
-    float, typer.Option(parser=number, metavar="NUMBER", help="Of the pseudo-label's softmax.")
+    float,
+    typer.Option(
+        parser=number,
+        metavar="NUMBER",
+        help="Of the first guess's softmax: the lower, the harder the guess.",
+    ),
 ]
-BatchOption = Annotated[int, typer.Option(help="Images at a time; results do not depend on it.")]
+BatchOption = Annotated[
+    int, typer.Option(min=1, help="Images at a time; results do not depend on it.")
+]
 
 
 def images_for(spec: str, data_dir: Path | None, n: int | None, size: int | None = None) -> Data:
     """The data that --data, --data-dir, --n and --size name."""
     return load_data(spec, root=data_dir, n=n, size=size)
+
+
+def check_classes(data: Data, logits: int) -> None:
+    """Refuse data whose classes are not the model's."""
+    if len(data.class_names) != logits:
+        raise DataError(
+            f"The model has {logits} logits but the data {len(data.class_names)} classes; give "
+            "data of the model's classes (an .npz file names them all in `class_names`)."
+        )
+
+
+def refuse_given(ctx: typer.Context, names: Sequence[str], why: str) -> None:
+    """An error if one of these options is on the command line, where it would do nothing."""
+    for name in names:
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise SettingError(f"--{name.replace('_', '-')} has no effect here: {why}.")

@@ -21,13 +21,15 @@ from igdefense.cli.options import (
     StdOption,
     channels,
     images_for,
+    refuse_given,
 )
+from igdefense.errors import LayerError, SettingError
 from igdefense.files import refuse_existing
 from igdefense.layers import layers as list_layers
 from igdefense.models.architectures import default_layer
 from igdefense.models.check import check_model
 from igdefense.models.load import load_model
-from igdefense.rankings.controls import shuffled
+from igdefense.rankings.controls import random_for
 from igdefense.rankings.leave_one_out import leave_one_out
 
 
@@ -53,6 +55,9 @@ def layers(
 ) -> None:
     """List the layers whose neurons can be ranked.
 
+    Any layer with one tensor as output, in the order the model calls them, by the name that
+    `igd rank --layer` takes.
+
     Example: `igd layers embedded`
     """
     net = load_model(model, arch, mean=channels(mean), std=channels(std))
@@ -60,6 +65,8 @@ def layers(
     check_model(net, images)
     default = default_layer(net)
     found = list_layers(net, images)
+    if not found:
+        raise LayerError(f"{type(net).__name__} has no layer inside whose output has neurons.")
     width = max(len(layer.name) for layer in found)
     typer.echo(f"{'layer':<{width}}  {'neurons':>7}  output")
     for layer in found:
@@ -70,6 +77,7 @@ def layers(
 
 @app.command()
 def rank(
+    ctx: typer.Context,
     model: ModelArg,
     out: Annotated[Path, typer.Option(help="Ranking file to write (.safetensors).")],
     layer: Annotated[
@@ -92,6 +100,9 @@ def rank(
 ) -> None:
     """Rank a layer's neurons by their importance to each class.
 
+    LO-IR: a neuron matters to a class as much as the class's logit falls without it, on average
+    over the class's images. `--method random` draws the ranking instead, as a control.
+
     Example: `igd rank embedded --layer layer4 --out lo-ir.safetensors`
     """
     refuse_existing(out, force)
@@ -99,9 +110,12 @@ def rank(
     probe = images_for(data, data_dir, n, size)
     name = layer or default_layer(net)
     if name is None:
-        raise typer.BadParameter("name a layer; `igd layers` lists them.", param_hint="--layer")
-    ranking = leave_one_out(net, probe, name, change=change.value, batch_size=batch_size)
+        raise SettingError("This model has no usual layer: name one by --layer (`igd layers`).")
     if method is Method.RANDOM:
-        ranking = shuffled(ranking, seed)
+        refuse_given(ctx, ("change",), "a random ranking measures no change")
+        ranking = random_for(net, probe.images[:2], name, seed)
+    else:
+        refuse_given(ctx, ("seed",), "LO-IR draws no random numbers")
+        ranking = leave_one_out(net, probe, name, change=change.value, batch_size=batch_size)
     ranking.save(out)
     typer.echo(f"{ranking} -> {out}")

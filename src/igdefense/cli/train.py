@@ -1,14 +1,18 @@
 """`igd train`: make a robust base model."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
 from safetensors.torch import save_file
+from torch import nn
 
+from igdefense.attacks.pgd import PGD
+from igdefense.attacks.threat import Linf
 from igdefense.cli.app import app
 from igdefense.cli.options import (
     DataDirOption,
@@ -18,33 +22,35 @@ from igdefense.cli.options import (
     images_for,
     number,
 )
-from igdefense.errors import SettingError
-from igdefense.files import refuse_existing, written_whole
-from igdefense.models.architectures import build
+from igdefense.data.data import Data
+from igdefense.errors import DataError, OutputError, SettingError
+from igdefense.files import in_folder, refuse_existing, written_whole
+from igdefense.models.architectures import build, parse
+from igdefense.models.check import check_model
 from igdefense.models.fingerprint import weights_fingerprint
 from igdefense.training.card import measure
-from igdefense.training.loop import Schedule
+from igdefense.training.loop import CHECKPOINT, OtherTrainingError, Schedule
 from igdefense.training.loop import train as run
 from igdefense.training.recipes import RECIPES
 
 
 @app.command()
 def train(
-    recipe: Annotated[str, typer.Argument(help=f"One of: {', '.join(RECIPES)}.")],
-    out: Annotated[Path, typer.Option(help="Folder for weights, card, log and checkpoint.")],
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help=f"One of: {', '.join(RECIPES)}.")],
+    out: Annotated[Path, typer.Option(help="Folder for weights, card and checkpoint.")],
     arch: Annotated[str, typer.Option(help="Architecture to train.")] = "resnet18-w16",
     data: DataOption = "cifar10:train",
     test: Annotated[str, typer.Option(help="Data for the card's accuracies.")] = "cifar10:test",
     data_dir: DataDirOption = None,
-    epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 24,
-    batch: Annotated[int, typer.Option(help="Images in a step.")] = 128,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 24,
+    batch: Annotated[int, typer.Option(min=1, help="Images in a step.")] = 128,
     peak: Annotated[
         float, typer.Option(parser=number, metavar="NUMBER", help="Highest learning rate.")
     ] = "0.2",  # type: ignore[assignment]
     eps: Annotated[
         float, typer.Option(parser=number, metavar="NUMBER", help="L-inf budget, pixel units.")
     ] = "8/255",  # type: ignore[assignment]
-    pgd_steps: Annotated[int, typer.Option(help="Steps of the card's PGD.")] = 50,
+    pgd_steps: Annotated[int, typer.Option(min=1, help="Steps of the card's PGD.")] = 50,
     n: Annotated[int | None, typer.Option("--n", help="First N training images only.")] = None,
     n_test: Annotated[int | None, typer.Option(help="First N test images only.")] = None,
     seed: SeedOption = 0,
@@ -52,34 +58,47 @@ def train(
 ) -> None:
     """Train a robust model by a recipe; the same command resumes an interrupted training.
 
+    `fat` is fast adversarial training: one FGSM step from a random start. Afterwards `card.json`
+    says how the model was made and how it does, and every command takes the weights:
+    `igd layers my-model/model.safetensors --arch resnet18-w16`.
+
     Example: `igd train fat --arch resnet18-w16 --epochs 24 --out my-model`
     """
     if recipe not in RECIPES:
         raise SettingError(f"No recipe {recipe!r}; expected one of: {', '.join(RECIPES)}.")
+    if not peak > 0:
+        raise SettingError(f"peak = {peak:g}; expected a positive learning rate.")
+    parse(arch)
+    PGD(threat=Linf(eps), steps=pgd_steps)  # a mistake shows now, not after the training
     weights, card = out / "model.safetensors", out / "card.json"
+    if out.exists() and not out.is_dir():
+        raise OutputError(f"{out} is a file; --out names a folder.")
     refuse_existing(card, force)
     images = images_for(data, data_dir if data.startswith("cifar10") else None, n)
     held_out = images_for(test, data_dir if test.startswith("cifar10") else None, n_test)
-    with torch.random.fork_rng():  # initial weights come from torch's own generator
-        torch.manual_seed(seed)
-        model = build(arch, len(images.class_names))
-    records = run(
-        RECIPES[recipe](eps=eps),
-        model,
-        images,
-        Schedule(epochs=epochs, batch=batch, peak=peak),
-        out,
-        seed=seed,
-    )
-    tensors = {name: value.contiguous() for name, value in model.state_dict().items()}
-    with written_whole(weights) as part:
-        save_file(tensors, part)
+    _check_test(images, held_out)
+    schedule = Schedule(epochs=epochs, batch=batch, peak=peak)
+    chosen = RECIPES[recipe](eps=eps)
+    with in_folder(out):
+        model = _fresh(arch, images, held_out, seed)
+        try:
+            records = run(chosen, model, images, schedule, out, seed=seed)
+        except OtherTrainingError:
+            if not force:
+                raise
+            (out / CHECKPOINT).unlink()
+            card.unlink(missing_ok=True)
+            model = _fresh(arch, images, held_out, seed)
+            records = run(chosen, model, images, schedule, out, seed=seed)
+        tensors = {name: value.contiguous() for name, value in model.state_dict().items()}
+        with written_whole(weights) as part:
+            save_file(tensors, part)
     measured = measure(model, held_out, eps=eps, steps=pgd_steps, seed=seed)
-    record = {
+    record: dict[str, Any] = {
         "model": f"{arch}, {len(images.class_names)} classes, trained by {recipe}",
-        "command": " ".join(["igd", *sys.argv[1:]]),
+        "command": shlex.join(["igd", *sys.argv[1:]]),
         "arch": arch,
-        "recipe": repr(RECIPES[recipe](eps=eps)),
+        "recipe": repr(chosen),
         "fingerprint": weights_fingerprint(model),
         "seed": seed,
         "epochs": len(records),
@@ -91,7 +110,29 @@ def train(
     }
     with written_whole(card) as part:
         part.write_text(json.dumps(record, indent=1) + "\n")
-    scores = measured
-    typer.echo(
-        f"clean {scores['clean']:.2%}, PGD-{pgd_steps} {scores[f'pgd{pgd_steps}']:.2%} -> {out}"
-    )
+    clean, robust = measured["clean"], measured[f"pgd{pgd_steps}"]
+    typer.echo(f"clean {clean:.2%}, PGD-{pgd_steps} {robust:.2%} -> {out}")
+
+
+def _fresh(arch: str, images: Data, held_out: Data, seed: int) -> nn.Module:
+    """New weights that depend on the seed alone, once both data sets are known to fit."""
+    with torch.random.fork_rng():  # initial weights come from torch's own generator
+        torch.manual_seed(seed)
+        model = build(arch, len(images.class_names)).eval()
+    for data in (images, held_out):
+        check_model(model, data.images[:2])
+    return model
+
+
+def _check_test(images: Data, held_out: Data) -> None:
+    """The card's data may lack the last classes, but means the same by each."""
+    trained, tested = tuple(images.class_names), tuple(held_out.class_names)
+    if tested != trained[: len(tested)]:
+        raise DataError(
+            f"The test data has classes {_some(tested)} but the training data {_some(trained)}: "
+            "name the same classes in --data and --test."
+        )
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:3]) + (f"... ({len(names)})" if len(names) > 3 else "")

@@ -11,6 +11,7 @@ from igdefense.defenses.noise import Kind, Noise
 from igdefense.defenses.saved import read_folder, write_folder
 from igdefense.errors import ModelError, RankingError, SettingError
 from igdefense.layers import neurons_of, scale_neurons
+from igdefense.models.fingerprint import hash_text, identity
 from igdefense.randomness import Key
 from igdefense.rankings.ranking import Ranking
 from igdefense.split import Split, State, activations_of, split, with_activations
@@ -109,6 +110,11 @@ class IGDefense(nn.Module):
             "seed": self.noise.seed,
             "noise": self.noise.kind,
         }
+
+    def identity(self) -> str:
+        """Names the defense: its base model, its masks and its settings."""
+        parts = (identity(self.model), self.ranking.fingerprint, sorted(self.settings.items()))
+        return hash_text(type(self).__name__, *parts)
 
     def save(self, folder: str | Path) -> None:
         """Write a folder that `load_defense` reads: settings, ranking and weights."""

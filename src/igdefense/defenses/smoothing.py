@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from torch import nn
 
 from igdefense.defenses.noise import Kind, Noise
+from igdefense.models.fingerprint import hash_text, identity
 from igdefense.randomness import Key
 from igdefense.types import Images, Logits
 
 
 class Smoothed(nn.Module):
     """The mean logits of a model under Gaussian noise in pixel space."""
-
-    random = True
 
     def __init__(
         self,
@@ -31,6 +30,10 @@ class Smoothed(nn.Module):
 
     def extra_repr(self) -> str:
         return repr(self.noise)
+
+    def identity(self) -> str:
+        """Names the smoothed model: its base and its noise."""
+        return hash_text(type(self).__name__, identity(self.model), repr(self.noise))
 
     def forward(self, images: Images, keys: Sequence[Key] | None = None) -> Logits:
         if self.noise.sigma == 0:

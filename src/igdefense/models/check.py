@@ -19,7 +19,23 @@ def check_eval(model: nn.Module) -> None:
 
 
 def check_model(model: nn.Module, images: Images) -> int:
-    """The number of classes, from one forward pass over a few images."""
+    """The number of classes of a classifier whose outputs are logits."""
+    logits = _outputs(model, images)
+    sums = logits.double().sum(dim=1)
+    if (logits >= 0).all() and torch.allclose(sums, torch.ones_like(sums), atol=1e-3):
+        raise ModelError(
+            "The model's outputs look like probabilities; return logits: leave out its softmax."
+        )
+    return logits.shape[1]
+
+
+def check_classifier(model: nn.Module, images: Images) -> int:
+    """The number of classes; probabilities pass, as an evaluation tells of them by itself."""
+    return _outputs(model, images).shape[1]
+
+
+def _outputs(model: nn.Module, images: Images) -> Tensor:
+    """From one forward pass over a few images."""
     check_eval(model)
     size = " x ".join(map(str, images.shape[1:]))
     try:
@@ -33,10 +49,10 @@ def check_model(model: nn.Module, images: Images) -> int:
             f"The model cannot take images of {size}: {reason} "
             "Give images of the size it was trained on."
         ) from error
-    return _check_logits(logits, len(images))
+    return _checked(logits, len(images))
 
 
-def _check_logits(logits: object, count: int) -> int:
+def _checked(logits: object, count: int) -> Tensor:
     if not isinstance(logits, Tensor):
         raise ModelError(
             f"The model returns a {type(logits).__name__}; expected a tensor of logits "
@@ -57,9 +73,4 @@ def _check_logits(logits: object, count: int) -> int:
         raise ModelError(
             "The model returns NaN or infinite logits; check its weights and its normalisation."
         )
-    sums = logits.double().sum(dim=1)
-    if (logits >= 0).all() and torch.allclose(sums, torch.ones_like(sums), atol=1e-3):
-        raise ModelError(
-            "The model's outputs look like probabilities; return logits: leave out its softmax."
-        )
-    return logits.shape[1]
+    return logits

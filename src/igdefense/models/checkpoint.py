@@ -35,9 +35,16 @@ HEADS = ("linear.weight", "fc.weight")
 
 
 def load_checkpoint(
-    path: Path | str, arch: str, *, mean: Channels | None = None, std: Channels | None = None
+    path: Path | str,
+    arch: str,
+    *,
+    mean: Channels | None = None,
+    std: Channels | None = None,
+    level: int = logging.INFO,
 ) -> nn.Module:
     """The model in eval mode; `mean` and `std` are for files without their normalisation.
+
+    The log says at `level` which normalisation is used.
 
     The number of classes is read from the file. A model without normalisation has mean (0, 0, 0)
     and std (1, 1, 1).
@@ -47,7 +54,7 @@ def load_checkpoint(
     state, stored = _strip(_unwrap(read_weights(path), path), path)
     if architecture.family is WideResNet:
         state = _drop_spare_block(state, path)
-    mean, std = _choose(given, stored, architecture, path)
+    mean, std = _choose(given, stored, architecture, path, level)
     heads = [state[name] for name in HEADS if name in state and state[name].ndim == 2]
     with torch.device("meta"):  # no initial weights: every tensor comes from the file
         model = architecture.build(len(heads[0]) if heads else None, mean, std)
@@ -123,6 +130,7 @@ def _choose(
     stored: tuple[Channels, Channels] | None,
     architecture: Architecture,
     path: Path,
+    level: int,
 ) -> tuple[Channels, Channels]:
     if given and stored:
         pairs = zip((*given[0], *given[1]), (*stored[0], *stored[1]), strict=True)
@@ -133,7 +141,8 @@ def _choose(
             )
     source = "stored in the file" if stored else "as given" if given else "the usual one"
     mean, std = stored or given or architecture.normalization
-    log.info("%s: normalisation %s, mean %s, std %s.", path, source, _round(mean), _round(std))
+    text = "%s: normalisation %s, mean %s, std %s."
+    log.log(level, text, path, source, _round(mean), _round(std))
     check_normalization(mean, std)
     return tuple(map(float, mean)), tuple(map(float, std))
 

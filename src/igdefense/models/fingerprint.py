@@ -1,6 +1,8 @@
-"""A short name for a model's weights."""
+"""Short names for models and settings, by their content."""
 
 import hashlib
+import json
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,3 +18,15 @@ def weights_fingerprint(model: nn.Module) -> str:
             value.flatten().view(dtype=torch.uint8).numpy().tobytes() if value.numel() else b""
         )
     return digest.hexdigest()[:16]
+
+
+def identity(model: nn.Module) -> str:
+    """Names a model or a defense; a defense adds its settings by a method `identity`."""
+    own = getattr(model, "identity", None)
+    return str(own()) if callable(own) else weights_fingerprint(model)
+
+
+def hash_text(*parts: Any) -> str:
+    """A short name for values, from their JSON or their text."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]

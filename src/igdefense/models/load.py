@@ -4,6 +4,7 @@ import difflib
 import importlib
 import importlib.resources
 import json
+import logging
 import os
 import re
 import sys
@@ -77,7 +78,7 @@ def embedded_card() -> dict[str, Any]:
 
 def _embedded() -> nn.Module:
     with importlib.resources.as_file(_shipped(".safetensors")) as path:
-        return load_checkpoint(path, EMBEDDED_ARCH)
+        return load_checkpoint(path, EMBEDDED_ARCH, level=logging.DEBUG)
 
 
 def _shipped(suffix: str) -> Traversable:

@@ -12,7 +12,7 @@ from torch import nn
 
 from igdefense.errors import RankingError, SettingError
 from igdefense.files import written_whole
-from igdefense.models.fingerprint import weights_fingerprint
+from igdefense.models.fingerprint import hash_text, weights_fingerprint
 from igdefense.types import Masks, Scores
 
 FORMAT = "igdefense-ranking-1"
@@ -56,6 +56,11 @@ class Ranking:
     def order(self) -> torch.Tensor:
         """Each class's neurons from most to least important; ties go to the lower number."""
         return self.scores.argsort(dim=1, descending=True, stable=True)
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the layer and the scores."""
+        return hash_text(self.layer, self.scores.double().tolist())
 
     def save(self, path: str | Path) -> None:
         """Write a safetensors file with the provenance in its header."""

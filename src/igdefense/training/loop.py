@@ -19,6 +19,7 @@ from igdefense.training.augment import crop_and_flip
 from igdefense.training.recipes import Recipe
 
 log = logging.getLogger(__name__)
+CHECKPOINT = "checkpoint.pt"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,10 @@ class Schedule:
 
 class DivergedError(IGDefenseError):
     """A loss that is not a number."""
+
+
+class OtherTrainingError(OutputError):
+    """A checkpoint that this training cannot go on from."""
 
 
 def train(
@@ -76,7 +81,7 @@ def train(
     )
     bytes = _as_bytes(data)
     watched = data[torch.randperm(len(data), generator=generator(seed, "watched"))[:500]]
-    records, best = _resume(out / "checkpoint.pt", settings, model, optimizer)
+    records, best = _resume(out / CHECKPOINT, settings, model, optimizer)
     for epoch in range(len(records), schedule.epochs):
         started = time.monotonic()
         mean_loss = _epoch(
@@ -101,7 +106,7 @@ def train(
         state = {"settings": json.dumps(settings), "records": records, "best": best}
         state |= {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
         torch.save(state, out / "checkpoint.part")
-        (out / "checkpoint.part").replace(out / "checkpoint.pt")
+        (out / "checkpoint.part").replace(out / CHECKPOINT)
     model.eval()
     return records
 
@@ -162,13 +167,22 @@ def _resume(
 ) -> tuple[list[dict[str, float]], dict[str, Tensor]]:
     if not path.exists():
         return [], {}
-    state = torch.load(path, weights_only=True)
-    if json.loads(state["settings"]) != json.loads(json.dumps(settings)):
-        raise OutputError(
-            f"{path} belongs to a training with other settings ({state['settings']}). "
-            "Choose another --out, or delete it to start again."
+    advice = "Choose another --out, or start again with --force."
+    try:
+        state = torch.load(path, weights_only=True)
+        stored = json.loads(state["settings"])
+    except Exception as error:  # a damaged or foreign file can raise anything
+        raise OtherTrainingError(f"{path} is not a whole checkpoint of ours. {advice}") from error
+    if stored != json.loads(json.dumps(settings)):
+        raise OtherTrainingError(
+            f"{path} belongs to a training with other settings ({state['settings']}). {advice}"
         )
-    model.load_state_dict(state["model"])
+    try:
+        model.load_state_dict(state["model"])
+    except RuntimeError as error:
+        raise OtherTrainingError(
+            f"{path} belongs to a training of another architecture. {advice}"
+        ) from error
     optimizer.load_state_dict(state["optimizer"])
     log.info("Resumed %s after epoch %d.", path, len(state["records"]))
     return state["records"], state["best"]

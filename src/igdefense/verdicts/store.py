@@ -13,14 +13,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from igdefense.files import written_whole
+from igdefense.models.fingerprint import hash_text
 
 log = logging.getLogger(__name__)
-
-
-def hash_of(*parts: Any) -> str:
-    """A short name for anything that can be written as JSON."""
-    text = json.dumps(parts, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 def image_ids(images: Tensor, labels: Tensor) -> list[str]:
@@ -61,7 +56,7 @@ class Store:
             "sha256": _checksum(x),
             "about": json.dumps(about, default=str),
         }
-        with written_whole(self.root / unit / f"{hash_of(list(ids))}.safetensors") as part:
+        with written_whole(self.root / unit / f"{hash_text(list(ids))}.safetensors") as part:
             save_file({"x": x}, part, metadata=header)
 
     def _read(self, path: Path, wanted: set[str]) -> dict[str, Tensor]:

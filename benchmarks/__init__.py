@@ -1,0 +1,1 @@
+"""Ratios against the obvious alternative, measured in one run: `python -m benchmarks`."""

@@ -1,0 +1,209 @@
+"""`igd evaluate` and `igd verify`."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from torch import nn
+
+from igdefense.cli.app import app
+from igdefense.cli.options import (
+    ArchOption,
+    CountOption,
+    DataDirOption,
+    DataOption,
+    ForceRankingOption,
+    KeepOption,
+    MeanOption,
+    ModelArg,
+    RankingOption,
+    SamplesOption,
+    SeedOption,
+    SigmaOption,
+    SizeOption,
+    StdOption,
+    TemperatureOption,
+    channels,
+    images_for,
+    number,
+)
+from igdefense.defenses.ig_defense import defend
+from igdefense.defenses.smoothing import Smoothed
+from igdefense.errors import OutputError, SettingError
+from igdefense.models.architectures import default_layer
+from igdefense.models.load import load_model
+from igdefense.rankings.controls import shuffled
+from igdefense.rankings.leave_one_out import leave_one_out
+from igdefense.rankings.ranking import Ranking
+from igdefense.verdicts.evaluate import evaluate as run_evaluation
+from igdefense.verdicts.run import Run
+from igdefense.verdicts.verify import verify as find_faults
+
+RANKING = "ranking.safetensors"
+
+
+class Defense(StrEnum):
+    NONE = "none"
+    LO_IR = "lo-ir"
+    RANDOM = "random"
+    SMOOTHING = "smoothing"
+
+
+class SuiteName(StrEnum):
+    QUICK = "quick"
+    AUTOATTACK = "autoattack"
+    PAPER = "paper"
+
+
+class ModeName(StrEnum):
+    FULL = "full"
+    CASCADE = "cascade"
+
+
+@app.command()
+def evaluate(
+    model: ModelArg,
+    out: Annotated[Path, typer.Option(help="Folder of the run; the same command resumes it.")],
+    defense: Annotated[Defense, typer.Option(help="What to judge.")] = Defense.LO_IR,
+    ranking: RankingOption = None,
+    keep: KeepOption = None,
+    suite: Annotated[
+        SuiteName,
+        typer.Option(help="paper: its nine attacks; autoattack; quick: nine small ones."),
+    ] = SuiteName.PAPER,
+    mode: Annotated[
+        ModeName, typer.Option(help="Every attack on every image, or survivors only (IW-WC).")
+    ] = ModeName.FULL,
+    eps: Annotated[
+        float, typer.Option(parser=number, metavar="NUMBER", help="L-inf budget, pixel units.")
+    ] = "8/255",  # type: ignore[assignment]
+    arch: ArchOption = None,
+    mean: MeanOption = None,
+    std: StdOption = None,
+    data: DataOption = "embedded:test",
+    data_dir: DataDirOption = None,
+    n: CountOption = None,
+    size: SizeOption = None,
+    probe: Annotated[
+        str, typer.Option(help="Data for the ranking, where --ranking is not given.")
+    ] = "embedded:probe",
+    sigma: SigmaOption = "4/255",  # type: ignore[assignment]
+    samples: SamplesOption = 1,
+    temperature: TemperatureOption = "0.01",  # type: ignore[assignment]
+    seed: SeedOption = 0,
+    workers: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
+    batch_size: Annotated[
+        int, typer.Option(help="Images in a unit of work; results do not depend on it.")
+    ] = 32,
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(help="Override a budget, NAME=N: steps, restarts, rays_queries, eot..."),
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="Folder of finished units; .store beside --out.")
+    ] = None,
+    force_ranking: ForceRankingOption = False,
+) -> None:
+    """Attack a defense and its base model; an image is robust only if it survives everything.
+
+    Example: `igd evaluate embedded --defense lo-ir --keep 16 --suite paper --n 200 --mode cascade
+    --workers 2 --out runs/lo-ir`
+    """
+    recipe: dict[str, Any] = {
+        **{"model": model, "arch": arch, "mean": mean, "std": std},
+        **{"data": data, "n": n, "size": size, "defense": defense.value, "keep": keep},
+        **{"sigma": sigma, "samples": samples, "temperature": temperature, "seed": seed},
+    }
+    judged = images_for(data, data_dir, n, size)
+    base = load_model(model, arch, mean=channels(mean), std=channels(std))
+    scores = None
+    if defense in (Defense.LO_IR, Defense.RANDOM):
+        if keep is None:
+            raise SettingError(
+                "--defense lo-ir and random need --keep; `igd tune` helps to choose."
+            )
+        scores = _ranking(base, ranking, probe, force_ranking)
+        scores = shuffled(scores, seed) if defense is Defense.RANDOM else scores
+    deployed = _defended(base, scores, recipe)
+    run = run_evaluation(
+        deployed,
+        judged,
+        base=base,
+        suite=suite.value,
+        eps=eps,
+        mode=mode.value,
+        seed=seed,
+        out=out,
+        store=store,
+        workers=workers,
+        batch_size=batch_size,
+        budget=_budget(budget or []),
+        name=f"{model}, {defense.value}" + (f"-{keep}" if scores is not None else ""),
+        recipe=recipe,
+    )
+    if scores is not None:
+        scores.save(out / RANKING)
+    typer.echo(run.table())
+    typer.echo(f"-> {out}")
+
+
+@app.command()
+def verify(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    data_dir: DataDirOption = None,
+) -> None:
+    """Re-check a finished run from its saved adversarial images alone.
+
+    Example: `igd verify runs/lo-ir`
+    """
+    finished = Run.load(run)
+    recipe = finished.settings["recipe"]
+    if recipe is None:
+        raise OutputError(f"{run} was made from Python; verify it there, igdefense.verify(...).")
+    base = load_model(
+        recipe["model"],
+        recipe["arch"],
+        mean=channels(recipe["mean"]),
+        std=channels(recipe["std"]),
+    )
+    scores = Ranking.load(run / RANKING) if recipe["keep"] is not None else None
+    data = images_for(recipe["data"], data_dir, recipe["n"], recipe["size"])
+    faults = find_faults(run, _defended(base, scores, recipe), data)
+    for fault in faults:
+        typer.echo(fault)
+    attacked = sum(int(verdict.tested.sum()) for verdict in finished.verdicts.values())
+    if faults:
+        raise typer.Exit(1)
+    typer.echo(
+        f"{run} holds: {attacked} adversarial images inside the budget, every verdict repeated."
+    )
+
+
+def _defended(base: nn.Module, ranking: Ranking | None, recipe: dict[str, Any]) -> nn.Module:
+    noise = {name: recipe[name] for name in ("sigma", "samples", "seed")}
+    if recipe["defense"] == Defense.NONE:
+        return base
+    if ranking is None:
+        return Smoothed(base, **noise)
+    temperature = recipe["temperature"]
+    return defend(base, ranking, recipe["keep"], temperature=temperature, force=True, **noise)
+
+
+def _ranking(base: nn.Module, path: Path | None, probe: str, force: bool) -> Ranking:
+    if path is not None:
+        return Ranking.load(path, base, force=force)
+    layer = default_layer(base)
+    if layer is None:
+        raise SettingError("The penultimate layer is not known: rank it first, --ranking FILE.")
+    return leave_one_out(base, images_for(probe, None, None), layer)
+
+
+def _budget(pairs: list[str]) -> dict[str, int]:
+    budget = {}
+    for pair in pairs:
+        name, _, value = pair.partition("=")
+        if not value.isdigit():
+            raise SettingError(f"--budget {pair!r}; expected NAME=N, such as steps=50.")
+        budget[name] = int(value)
+    return budget

@@ -1,0 +1,242 @@
+"""Evaluate a defense: every attack of a suite, image by image, the worst case over all."""
+
+import json
+import logging
+import platform
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from igdefense import __version__
+from igdefense.attacks.suites import Column, cheapest_first, suite
+from igdefense.attacks.threat import Linf
+from igdefense.data.data import Data
+from igdefense.errors import DataError, OutputError, SettingError
+from igdefense.files import written_whole
+from igdefense.models.check import check_classifier
+from igdefense.models.fingerprint import identity
+from igdefense.running.local import run_tasks
+from igdefense.verdicts.checks import inspect
+from igdefense.verdicts.display import Display
+from igdefense.verdicts.run import Run
+from igdefense.verdicts.store import Store, image_ids
+from igdefense.verdicts.units import Setting, Shard, only, run_shard
+from igdefense.verdicts.verdict import Verdict
+
+log = logging.getLogger(__name__)
+Mode = Literal["full", "cascade"]
+Task = tuple[tuple[int, ...], str | None]  # positions, and one column or (None) the cascade
+SETTINGS, IMAGES = "run.json", "adversarial"
+
+
+def evaluate(
+    defense: nn.Module,
+    data: Data,
+    *,
+    base: nn.Module | None = None,
+    suite: str = "paper",
+    eps: float = 8 / 255,
+    mode: Mode = "full",
+    seed: int = 0,
+    out: str | Path,
+    store: str | Path | None = None,
+    workers: int = 1,
+    batch_size: int = 32,
+    budget: Mapping[str, int] | None = None,
+    name: str | None = None,
+    recipe: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
+) -> Run:
+    """Attack the defense and its base, judge what is deployed, and call an image robust only if it
+    survives everything.
+
+    `full` runs every attack on every image; `cascade` runs each on the survivors of the cheaper
+    ones, for IW-WC alone. Finished units of work are kept in `store` (a folder beside `out` by
+    default) and shared by all runs; the same call after an interruption goes on from there.
+    `recipe` is kept with the results, so that `igd verify` can build the defense again.
+    """
+    if mode not in ("full", "cascade"):
+        raise SettingError(f"mode = {mode!r}; expected 'full' or 'cascade'.")
+    if batch_size < 1:
+        raise SettingError(f"batch_size = {batch_size}; at least 1 is needed.")
+    folder = Path(out)
+    columns = _columns(suite, eps, mode, budget)
+    _check(defense, base, data, columns)
+    setting = Setting(
+        defense, base, data, columns, seed, Store(Path(store or folder.parent / ".store"))
+    )
+    settings = _settings(setting, suite, eps, mode, name, recipe)
+    _claim(folder, settings)
+    try:
+        with Display(len(data), len(columns), progress) as display:
+            shards = list(_shards(setting, mode, workers, batch_size, display))
+    except KeyboardInterrupt:
+        log.warning(
+            "Interrupted. Finished units are in %s; the same command resumes.", setting.store.root
+        )
+        raise
+    run = _collect(setting, shards, settings)
+    _keep_images(folder / IMAGES, setting, run)
+    run.save(folder)
+    return run
+
+
+def _columns(
+    name: str, eps: float, mode: Mode, budget: Mapping[str, int] | None
+) -> tuple[Column, ...]:
+    columns = suite(name, Linf(eps), budget)
+    return cheapest_first(columns) if mode == "cascade" else columns
+
+
+def _check(
+    defense: nn.Module, base: nn.Module | None, data: Data, columns: Iterable[Column]
+) -> None:
+    for model in (defense, base):
+        if model is None:
+            continue
+        classes = check_classifier(model, data.images[:2])
+        if classes != len(data.class_names):
+            raise DataError(
+                f"The model has {classes} logits but the data {len(data.class_names)} classes."
+            )
+    transferred = [column.name for column in columns if column.target == "base"]
+    if transferred and base is None:
+        raise SettingError(
+            f"This suite attacks the base model ({transferred[0]}), and none was given: "
+            "pass base=..., or choose the suite 'autoattack'."
+        )
+
+
+def _settings(
+    setting: Setting,
+    suite_name: str,
+    eps: float,
+    mode: Mode,
+    name: str | None,
+    recipe: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    settings = {
+        "defense name": name or type(setting.defense).__name__,
+        "defense": identity(setting.defense),
+        "base": None if setting.base is None else identity(setting.base),
+        "data": setting.data.fingerprint,
+        "n": len(setting.data),
+        "suite": suite_name,
+        "eps": eps,
+        "mode": mode,
+        "seed": setting.seed,
+        "columns": {
+            column.name: {
+                "attack": repr(column.attack),
+                "sees": column.target,
+                "EoT draws": column.samples,
+                "unit": setting.unit(column),
+            }
+            for column in setting.columns
+        },
+        "versions": {
+            "igdefense": __version__,
+            "torch": torch.__version__,
+            "pyautoattack": version("pyautoattack"),
+            "python": platform.python_version(),
+        },
+        "recipe": dict(recipe) if recipe else None,
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(settings))
+    return plain
+
+
+def _claim(folder: Path, settings: dict[str, Any]) -> None:
+    """Make the folder this run's own, or refuse one that is another's."""
+    path = folder / SETTINGS
+    compared = ("defense", "base", "data", "suite", "eps", "mode", "seed", "columns")
+    if path.exists():
+        try:
+            theirs = json.loads(path.read_text())
+        except ValueError as error:
+            raise OutputError(f"{path} is damaged ({error}); choose another folder.") from error
+        changed = [key for key in compared if theirs.get(key) != settings[key]]
+        if changed:
+            raise OutputError(
+                f"{folder} holds a run with another {', '.join(changed)}; choose another folder."
+            )
+    elif folder.exists() and any(folder.iterdir()):
+        raise OutputError(f"{folder} is not empty and holds no run; choose another folder.")
+    with written_whole(path) as part:
+        part.write_text(json.dumps(settings, indent=1) + "\n")
+
+
+def _shards(
+    setting: Setting, mode: Mode, workers: int, batch_size: int, display: Display
+) -> Iterable[Shard]:
+    count = len(setting.data)
+    size = max(1, min(batch_size, -(-count // workers) if workers > 0 else count))
+    parts = [tuple(range(i, min(i + size, count))) for i in range(0, count, size)]
+    names = [None] if mode == "cascade" else [column.name for column in setting.columns]
+    tasks: list[Task] = [(part, name) for name in names for part in parts]
+    if workers == 1:
+        for positions, name in tasks:
+            yield _task_setting(setting, name, positions, display)
+        return
+    for shard in run_tasks(_work, setting, tasks, workers=workers):
+        for name, predictions in shard.attacked.items():
+            labels = setting.data.labels
+            broken = sum(int(labels[p]) != found for p, found in predictions.items())
+            display.report(name, len(shard.positions), broken)
+        yield shard
+
+
+def _task_setting(
+    setting: Setting, name: str | None, positions: tuple[int, ...], display: Display | None
+) -> Shard:
+    report = display.report if display else None
+    if name is None:
+        return run_shard(setting, positions, cascade=True, report=report)
+    (column,) = [column for column in setting.columns if column.name == name]
+    return run_shard(only(setting, column), positions, cascade=False, report=report)
+
+
+def _work(setting: Setting, task: Task) -> Shard:
+    positions, name = task
+    return _task_setting(setting, name, positions, None)
+
+
+def _collect(setting: Setting, shards: list[Shard], settings: dict[str, Any]) -> Run:
+    labels = setting.data.labels
+    right = torch.zeros(len(labels), dtype=torch.bool)
+    robust = {c.name: torch.zeros_like(right) for c in setting.columns}
+    tested = {c.name: torch.zeros_like(right) for c in setting.columns}
+    seconds = {c.name: 0.0 for c in setting.columns}
+    for shard in shards:
+        for position, found in zip(shard.positions, shard.clean, strict=True):
+            right[position] = found == int(labels[position])
+        for name, predictions in shard.attacked.items():
+            seconds[name] += shard.seconds[name]
+            for position, found in predictions.items():
+                tested[name][position] = True
+                robust[name][position] = found == int(labels[position])
+    clean = Verdict.on_all("clean", right)
+    verdicts = {name: Verdict(name, robust[name] & right, tested[name]) for name in robust}
+    ids = image_ids(setting.data.images[:32], labels[:32])
+    footnotes, checks = inspect(setting, verdicts, clean, ids)
+    return Run(clean, verdicts, settings, seconds, footnotes, checks)
+
+
+def _keep_images(folder: Path, setting: Setting, run: Run) -> None:
+    """Beside the results, the adversarial images of each column, so that a run can be verified."""
+    ids = [
+        name for images, labels in setting.data.batches(500) for name in image_ids(images, labels)
+    ]
+    for column in setting.columns:
+        positions = run.verdicts[column.name].tested.nonzero().flatten()
+        found = setting.store.get(setting.unit(column), [ids[i] for i in positions.tolist()])
+        shape = setting.data.images.shape[1:]
+        x = torch.stack([found[ids[i]] for i in positions.tolist()]) if len(positions) else None
+        tensors = {"positions": positions, "x": torch.zeros(0, *shape) if x is None else x}
+        with written_whole(folder / f"{column.name}.safetensors") as part:
+            save_file({k: v.contiguous() for k, v in tensors.items()}, part)
