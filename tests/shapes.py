@@ -1,4 +1,4 @@
-"""The run-time checker of the tests: an int is welcome where a float is, as everywhere in Python."""
+"""The run-time checker of the tests; an int is welcome where a float is."""
 
 from beartype import BeartypeConf, beartype
 

@@ -2,27 +2,13 @@
 
 import logging
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from cli.shell import Ended, Igd, Refused
 from igdefense.cli import main
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended."""
-
-    code: object
-    out: str
-    err: str
-
-
-Igd = Callable[..., Ended]
-Refused = Callable[..., str]
 
 
 @pytest.fixture

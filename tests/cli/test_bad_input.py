@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from conftest import Igd, Refused
+from cli.shell import Igd, Refused
 
 CNN = "shell_nets:cnn"
 RANK = ("--layer", "last", "--data", "data.npz", "--out", "new.st")
@@ -121,7 +121,7 @@ def test_images_of_the_wrong_size_are_refused(refused: Refused) -> None:
 
 
 @pytest.mark.parametrize("command", ["tune", "defend", "predict"])
-@pytest.mark.parametrize("kind", ["absent", "truncated", "text", "foreign", "headless", "empty"])
+@pytest.mark.parametrize("kind", ["absent", "truncated", "text", "foreign", "empty"])
 def test_a_file_that_is_no_whole_ranking_is_refused(
     kind: str, command: str, ranking: str, folder: Path, refused: Refused
 ) -> None:
@@ -130,8 +130,7 @@ def test_a_file_that_is_no_whole_ranking_is_refused(
         cut = {"truncated": whole[:-20], "text": b"scores: 1, 2, 3", "empty": b""}[kind]
         Path("bad.st").write_bytes(cut)
     elif kind != "absent":
-        header = {"format": "igdefense-ranking-1"} if kind == "headless" else {}
-        save_file({"scores": torch.zeros(3, 10)}, "bad.st", metadata=header)
+        save_file({"scores": torch.zeros(3, 10)}, "bad.st")
     end = ("--out", "new", "--keep", 2) if command == "defend" else ("--data", "data.npz")
     end = (*end, "--keep", 2) if command == "predict" else end
     assert "bad.st" in refused(command, CNN, "--ranking", "bad.st", *end)
@@ -140,7 +139,7 @@ def test_a_file_that_is_no_whole_ranking_is_refused(
 def test_a_ranking_of_another_model_is_refused_with_both_fingerprints(
     ranking: str, refused: Refused, igd: Igd
 ) -> None:
-    fingerprints = set()
+    fingerprints: set[str] = set()
     for model in (CNN, "shell_nets:other"):
         made = igd("rank", model, *RANK[:4], "--out", f"{len(fingerprints)}.st")
         assert made.code == 0

@@ -33,7 +33,7 @@ def test_a_plain_model_has_no_footnotes(tmp_path: Path) -> None:
 def test_randomness_before_attacks_that_do_not_average_is_told(tmp_path: Path) -> None:
     net = ConvNet(classes=3).eval()
     run = judged(Smoothed(net, sigma=0.05), net, tmp_path)
-    assert "draws noise, and autoattack and rays judge each point by a single draw" in notes(run)
+    assert "draws noise, and autoattack, rays judge each point by a single draw" in notes(run)
     assert "draws noise" in run.table()
 
 

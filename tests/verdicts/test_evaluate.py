@@ -48,7 +48,7 @@ def defense(net: nn.Module, data: Data) -> IGDefense:
 
 
 def run(defense: nn.Module, data: Data, out: Path, **options: Any) -> Run:
-    given = {"base": defense.model if hasattr(defense, "model") else defense}
+    given: dict[str, Any] = {"base": defense.model if hasattr(defense, "model") else defense}
     given |= {"suite": "quick", "eps": 0.02, "budget": BUDGET, "progress": False}
     return evaluate(defense, data, out=out, **(given | options))
 
@@ -147,9 +147,10 @@ def test_a_damaged_file_is_noticed_and_made_anew(
     path = next((tmp_path / ".store").rglob("*.safetensors"))
     content = bytearray(path.read_bytes())
     content[-9] ^= 0xFF
-    path.write_bytes({"truncated": content[:-50], "changed": content, "emptied": b""}[damage])
+    damaged = {"truncated": bytes(content[:-50]), "changed": bytes(content), "emptied": b""}
+    path.write_bytes(damaged[damage])
     assert same(whole, run(defense, data, tmp_path / "run"))
-    assert path.read_bytes() != bytes(content)
+    assert path.read_bytes() != damaged[damage]
 
 
 def test_results_hold_every_number_with_what_it_depends_on(

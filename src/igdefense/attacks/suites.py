@@ -49,7 +49,7 @@ QUICK = Budget(
     rays_queries=200,
     eot=2,
 )
-SUITES = ("quick", "autoattack", "paper")
+SUITES = ("quick", "autoattack", "autoattack-rand", "autoattack-stronger", "paper")
 
 
 def suite(
@@ -57,8 +57,9 @@ def suite(
 ) -> tuple[Column, ...]:
     """The columns of a suite, in the order of the paper's table.
 
-    `paper`: the nine attacks of the paper. `autoattack`: its first alone. `quick`: the nine with
-    small budgets, for demonstrations; its numbers are no evidence of robustness.
+    `paper`: the nine attacks of the paper. `autoattack`: its first alone, and `-rand` and
+    `-stronger` its other settings. `quick`: the nine with small budgets, for demonstrations; its
+    numbers are no evidence of robustness.
     """
     if name not in SUITES:
         raise SettingError(f"There is no suite {name!r}; expected one of {', '.join(SUITES)}.")
@@ -66,6 +67,12 @@ def suite(
     auto, rays, eot = _on(threat, budget, "defense", "")
     if name == "autoattack":
         return (auto,)
+    if name == "autoattack-rand":
+        return (eot,)
+    if name == "autoattack-stronger":
+        if overrides:
+            raise SettingError("The budgets of autoattack-stronger are fixed; leave them out.")
+        return (Column(name=name, attack=AutoAttack.stronger(threat)),)
     transfers = (
         _transferred("apgd-ce", APGD(threat=threat, loss="ce", **_apgd(budget))),
         _transferred("apgd-cw", APGD(threat=threat, loss="cw", **_apgd(budget))),

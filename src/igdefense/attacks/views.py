@@ -27,15 +27,15 @@ class View(Protocol):
         ...
 
 
-STEADY = 16
-"""Kernels for smaller batches round differently, so a smaller batch is filled up to this size."""
+STEADY = 4
+"""Kernels round differently for other batch sizes, so batches are filled to a multiple of this."""
 
 
 def steady(model: nn.Module, x: Images, keys: Sequence[int] | None = None) -> Logits:
     """The model's logits, the same to the last bit in whatever batch an image comes."""
     count = len(x)
-    if 0 < count < STEADY:
-        filled = torch.arange(STEADY) % count
+    if count % STEADY:
+        filled = torch.arange(count + -count % STEADY) % count
         x = x[filled.to(x.device)]
         keys = None if keys is None else [keys[i] for i in filled.tolist()]
     if x.device.type == "cpu":  # convolutions are faster so, and rounding must not depend on it

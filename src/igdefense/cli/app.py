@@ -89,4 +89,4 @@ def _end(message: str, code: int) -> None:
     sys.exit(code)
 
 
-from igdefense.cli import ranking, defense, predict, train, data, demo  # noqa: E402, F401, I001  (the commands)
+from igdefense.cli import ranking, defense, predict, evaluate, train, data, demo  # noqa: E402, F401, I001

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 import typer
 from torch import nn
 
+from igdefense.attacks.suites import suite as columns_of
+from igdefense.attacks.threat import Linf
 from igdefense.cli.app import app
 from igdefense.cli.options import (
     ArchOption,
@@ -53,6 +55,8 @@ class Defense(StrEnum):
 class SuiteName(StrEnum):
     QUICK = "quick"
     AUTOATTACK = "autoattack"
+    AUTOATTACK_RAND = "autoattack-rand"
+    AUTOATTACK_STRONGER = "autoattack-stronger"
     PAPER = "paper"
 
 
@@ -70,7 +74,9 @@ def evaluate(
     keep: KeepOption = None,
     suite: Annotated[
         SuiteName,
-        typer.Option(help="paper: its nine attacks; autoattack; quick: nine small ones."),
+        typer.Option(
+            help="paper: its nine attacks; autoattack and its settings; quick: nine small ones."
+        ),
     ] = SuiteName.PAPER,
     mode: Annotated[
         ModeName, typer.Option(help="Every attack on every image, or survivors only (IW-WC).")
@@ -115,6 +121,7 @@ def evaluate(
         **{"data": data, "n": n, "size": size, "defense": defense.value, "keep": keep},
         **{"sigma": sigma, "samples": samples, "temperature": temperature, "seed": seed},
     }
+    columns_of(suite.value, Linf(eps), _budget(budget or []))  # refuse bad settings before any work
     judged = images_for(data, data_dir, n, size)
     base = load_model(model, arch, mean=channels(mean), std=channels(std))
     scores = None

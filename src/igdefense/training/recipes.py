@@ -1,7 +1,7 @@
 """What makes each adversarial training recipe different: its loss on one batch."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +10,7 @@ from torch import Generator, Tensor, nn
 from igdefense.types import Images, Labels
 
 
+@runtime_checkable
 class Recipe(Protocol):
     """A recipe turns a batch into a loss; the loop does the rest."""
 

@@ -43,7 +43,7 @@ def _in_words(setting: Setting, checks: dict[str, Any]) -> list[str]:
         single = [c.name for c in setting.columns if c.target == "defense" and c.samples == 1]
         if single:
             notes.append(
-                f"The defense draws noise, and {' and '.join(single)} judge each point by a single "
+                f"The defense draws noise, and {', '.join(single)} judge each point by a single "
                 "draw, as attacks on deterministic models do: these columns are too high."
             )
     elif checks["differs between two calls"]:

@@ -62,8 +62,9 @@ def evaluate(
     """
     if mode not in ("full", "cascade"):
         raise SettingError(f"mode = {mode!r}; expected 'full' or 'cascade'.")
-    if batch_size < 1:
-        raise SettingError(f"batch_size = {batch_size}; at least 1 is needed.")
+    for what, value in (("batch_size", batch_size), ("workers", workers)):
+        if value < 1:
+            raise SettingError(f"{what} = {value}; at least 1 is needed.")
     folder = Path(out)
     columns = _columns(suite, eps, mode, budget)
     _check(defense, base, data, columns)
@@ -175,7 +176,7 @@ def _shards(
     setting: Setting, mode: Mode, workers: int, batch_size: int, display: Display
 ) -> Iterable[Shard]:
     count = len(setting.data)
-    size = max(1, min(batch_size, -(-count // workers) if workers > 0 else count))
+    size = min(batch_size, -(-count // workers))
     parts = [tuple(range(i, min(i + size, count))) for i in range(0, count, size)]
     names = [None] if mode == "cascade" else [column.name for column in setting.columns]
     tasks: list[Task] = [(part, name) for name in names for part in parts]
