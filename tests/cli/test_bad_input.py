@@ -200,6 +200,7 @@ def test_an_output_below_a_file_is_refused_before_any_work(refused: Refused) -> 
         (("data", "show", "nonsense"), "Unknown data 'nonsense'"),
         (("data", "show", "folder:absent"), "absent is not a folder"),
         (("data", "cifar10", "--source", "moon", "--out", "new"), "Unknown source 'moon'"),
+        (("data", "cifar10", "--out", "data.npz/new"), "data.npz is not a folder"),
         (("predict", CNN, "--ranking", "r.st"), "needs both --ranking and --keep"),
         (("predict", CNN, "--keep", "3"), "needs both --ranking and --keep"),
         (("predict", CNN, "--sigma", "0"), "--sigma has no effect here"),

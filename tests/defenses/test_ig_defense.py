@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from igdefense.data.data import Data
 from igdefense.defenses.ig_defense import IGDefense, defend, load_defense
 from igdefense.defenses.smoothing import Smoothed
-from igdefense.errors import ModelError, RankingError, SettingError
+from igdefense.errors import ModelError, OutputError, RankingError, SettingError
 from igdefense.layers import edited, scale_neurons
 from igdefense.models.architectures import build
 from igdefense.models.origin import mark_origin
@@ -184,6 +184,13 @@ def test_a_defense_of_a_model_made_in_python_needs_that_model_back(
         load_defense(tmp_path)
     again = load_defense(tmp_path, model=defense.model)
     assert_close(again(images, keys=range(9)), defense(images, keys=range(9)))
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "igdefense-defense-1"}'])
+def test_a_folder_without_a_whole_defense_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "defense.json").write_text(content)
+    with pytest.raises(OutputError, match=r"defense"):
+        load_defense(tmp_path)
 
 
 def test_a_ranking_of_another_model_is_refused(data: Data) -> None:

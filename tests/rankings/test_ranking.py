@@ -74,6 +74,12 @@ def test_a_foreign_safetensors_file_is_refused(tmp_path: Path) -> None:
         Ranking.load(tmp_path / "r.safetensors")
 
 
+def test_a_file_without_its_provenance_is_refused(tmp_path: Path) -> None:
+    save_file({"scores": SCORES}, tmp_path / "r.safetensors", {"format": "igdefense-ranking-1"})
+    with pytest.raises(RankingError, match="not a whole ranking file"):
+        Ranking.load(tmp_path / "r.safetensors")
+
+
 def test_scores_that_are_not_numbers_are_refused() -> None:
     with pytest.raises(RankingError, match="not finite"):
         Ranking("layer", torch.full((2, 2), float("nan")))

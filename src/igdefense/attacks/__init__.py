@@ -1,4 +1,4 @@
-"""Attacks: values with one call, `attack(view, images, labels, rng=rng)`."""
+"""Attacks: values with one call, `attack(view, images, labels, rng)`."""
 
 from igdefense.attacks.apgd import APGD, TargetedAPGD
 from igdefense.attacks.attack import Attack

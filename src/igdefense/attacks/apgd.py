@@ -44,7 +44,7 @@ class APGD:
         require_known(self, "best", *BETTER)
 
     def __call__(
-        self, view: View | nn.Module, images: Images, labels: Labels, *, rng: Generator | Streams
+        self, view: View | nn.Module, images: Images, labels: Labels, rng: Generator | Streams
     ) -> Images:
         runs: list[Run] = [((i,), lambda _: LOSSES[self.loss]) for i in range(self.restarts)]
         view, rng = as_view(view), Streams.of(rng, len(images))
@@ -73,7 +73,7 @@ class TargetedAPGD:
         require_known(self, "best", *BETTER)
 
     def __call__(
-        self, view: View | nn.Module, images: Images, labels: Labels, *, rng: Generator | Streams
+        self, view: View | nn.Module, images: Images, labels: Labels, rng: Generator | Streams
     ) -> Images:
         view, rng = as_view(view), Streams.of(rng, len(images))
         targets = likeliest_targets(view, images, labels, self.targets)

@@ -22,7 +22,7 @@ class Attack(Protocol):
     def threat(self) -> Threat: ...
 
     def __call__(
-        self, view: View | nn.Module, images: Images, labels: Labels, *, rng: Generator | Streams
+        self, view: View | nn.Module, images: Images, labels: Labels, rng: Generator | Streams
     ) -> Images: ...
 
 

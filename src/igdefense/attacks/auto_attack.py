@@ -75,7 +75,7 @@ class AutoAttack:
         return cls(threat=threat, attacks=attacks, samples=samples)
 
     def __call__(
-        self, view: View | nn.Module, images: Images, labels: Labels, *, rng: Generator | Streams
+        self, view: View | nn.Module, images: Images, labels: Labels, rng: Generator | Streams
     ) -> Images:
         view, rng = as_view(view), Streams.of(rng, len(images))
         if self.samples > 1 and view.samples == 1:

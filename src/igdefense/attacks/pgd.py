@@ -31,7 +31,7 @@ class PGD:
         require_known(self, "loss", *LOSSES)
 
     def __call__(
-        self, view: View | nn.Module, images: Images, labels: Labels, *, rng: Generator | Streams
+        self, view: View | nn.Module, images: Images, labels: Labels, rng: Generator | Streams
     ) -> Images:
         view, rng = as_view(view), Streams.of(rng, len(images))
         x = self.threat.random(images, rng.child("start"))
@@ -53,7 +53,7 @@ class FGSM:
     random_start: bool = False
 
     def __call__(
-        self, view: View | nn.Module, images: Images, labels: Labels, *, rng: Generator | Streams
+        self, view: View | nn.Module, images: Images, labels: Labels, rng: Generator | Streams
     ) -> Images:
         view, rng = as_view(view), Streams.of(rng, len(images))
         x = self.threat.random(images, rng.child("start")) if self.random_start else images
@@ -81,7 +81,7 @@ class GAMA:
         require_positive(self, "steps")
 
     def __call__(
-        self, view: View | nn.Module, images: Images, labels: Labels, *, rng: Generator | Streams
+        self, view: View | nn.Module, images: Images, labels: Labels, rng: Generator | Streams
     ) -> Images:
         view, rng = as_view(view), Streams.of(rng, len(images))
         with torch.no_grad():

@@ -46,7 +46,7 @@ class RayS:
             raise SettingError(f"RayS needs an odd number of votes, got {self.votes}.")
 
     def __call__(
-        self, view: View | nn.Module, images: Images, labels: Labels, *, rng: Generator | Streams
+        self, view: View | nn.Module, images: Images, labels: Labels, rng: Generator | Streams
     ) -> Images:
         view, rng = as_view(view), Streams.of(rng, len(images))
         return self.search(view, images, labels)[0]

@@ -38,7 +38,7 @@ class Square:
 
     @torch.no_grad()
     def __call__(
-        self, view: View | nn.Module, images: Images, labels: Labels, *, rng: Generator | Streams
+        self, view: View | nn.Module, images: Images, labels: Labels, rng: Generator | Streams
     ) -> Images:
         view, rng = as_view(view), Streams.of(rng, len(images))
         x, standing = images.clone(), ~misclassified(view, images, labels)

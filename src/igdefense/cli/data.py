@@ -9,6 +9,7 @@ import typer
 from igdefense.cli.app import app
 from igdefense.cli.options import DataDirOption, ForceOption, SizeOption, images_for
 from igdefense.data import cifar10 as cifar
+from igdefense.files import refuse_existing
 
 data_app = typer.Typer(
     help="Fetch data sets and describe them.\n\nExample: `igd data show embedded:probe`",
@@ -39,6 +40,7 @@ def cifar10(
     if not force and all((folder / name).is_file() for name in cifar.SHA256):
         typer.echo(f"CIFAR-10 is in {folder} already; --force fetches it again.")
         return
+    refuse_existing(folder, force=True)  # a folder that cannot be made, before the download
     typer.echo(f"CIFAR-10 -> {cifar.fetch(folder, source)}")
 
 

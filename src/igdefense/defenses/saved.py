@@ -46,8 +46,11 @@ def read_folder(folder: Path, model: nn.Module | None) -> tuple[nn.Module, Ranki
         raise OutputError(f"{folder} does not hold a saved defense ({error}).") from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise OutputError(f"{folder / SETTINGS} is not a defense saved by this project.")
+    try:
+        settings, origin = dict(record["settings"]), record["model"]["origin"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise OutputError(f"{folder / SETTINGS} is not whole: {error} is missing.") from error
     if model is None:
-        origin = record["model"]["origin"]
         if origin is None:
             raise ModelError(
                 f"The base model of {folder} was made in Python, so it cannot be built from the "
@@ -58,4 +61,4 @@ def read_folder(folder: Path, model: nn.Module | None) -> tuple[nn.Module, Ranki
         except (SafetensorError, OSError) as error:
             raise OutputError(f"{folder / WEIGHTS} is damaged ({error}).") from error
         model = rebuild(origin, weights)
-    return model, Ranking.load(folder / RANKING), record["settings"]
+    return model, Ranking.load(folder / RANKING), settings

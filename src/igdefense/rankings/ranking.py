@@ -84,9 +84,9 @@ class Ranking:
                         "`igd rank` makes one."
                     )
                 scores = file.get_tensor("scores")
-        except (SafetensorError, OSError) as error:
+            ranking = cls(header["layer"], scores, dict(json.loads(header["provenance"])))
+        except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
             raise RankingError(f"{path} is not a whole ranking file ({error}).") from error
-        ranking = cls(header["layer"], scores, json.loads(header["provenance"]))
         if model is not None:
             ranking.check_belongs(model, force=force)
         return ranking
