@@ -19,11 +19,13 @@ def plain_pass(model: nn.Module, data: Data) -> None:
         model(images)
 
 
+@torch.no_grad()
 def rerun(model: nn.Module, data: Data, layer: str, neurons: list[int]) -> None:
     """For each of those neurons, the whole model again with the neuron at zero."""
     for neuron in neurons:
-        with edited(model, layer, partial(_without, neuron=neuron)):
-            plain_pass(model, data)
+        for images, _ in data.batches(BATCH):
+            with edited(model, layer, partial(_without, neuron=neuron)):
+                model(images)
 
 
 def _without(output: Tensor, neuron: int) -> Tensor:

@@ -5,13 +5,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor, nn
 from torch.testing import assert_close
 
 from benchmarks.__main__ import BENCHMARKS, main, record, summary
 from benchmarks.clock import ratios
 from benchmarks.hidden import hidden
 from benchmarks.memory import Synthetic
+from benchmarks.passes import BATCH, rerun
 from benchmarks.row import AtLeast, AtMost, Row
+from igdefense import Data
+from nets import make_net
 
 HELD = Row("one", "other", 1.1, (1.0, 1.2), AtMost(1.15))
 MISSED = Row("two", "other", 3.9, (3.8, 4.2), AtLeast(4))
@@ -22,6 +26,19 @@ def test_a_benchmark_gives_positive_ratios() -> None:
     (row,) = hidden(images=10, rounds=1, sample=1)
     assert 0 < row.ratio < math.inf
     assert row.spread[0] <= row.ratio <= row.spread[1]
+
+
+def test_reruns_run_the_whole_net_over_all_images_for_each_neuron() -> None:
+    net, seen = make_net("cnn"), 0
+    first = next(module for module in net.modules() if isinstance(module, nn.Conv2d))
+
+    def count(_: nn.Module, inputs: tuple[Tensor, ...], __: Tensor) -> None:
+        nonlocal seen
+        seen += len(inputs[0])
+
+    first.register_forward_hook(count)
+    rerun(net, Data(torch.rand(2 * BATCH + 1, 3, 8, 8), torch.zeros(201).long()), "last", [0, 3])
+    assert seen == 2 * 201
 
 
 def test_a_rounds_ratio_is_that_of_the_two_medians(monkeypatch: pytest.MonkeyPatch) -> None:
