@@ -18,7 +18,7 @@ test: .venv/installed
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pytest --quiet --numprocesses 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest --quiet --numprocesses 2
 
 slow: .venv/installed
 	$(BIN)/pytest --quiet -m slow
