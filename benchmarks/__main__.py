@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.defended import defended
+from benchmarks.evaluation import autoattack, evaluation
 from benchmarks.hidden import hidden
 from benchmarks.memory import memory
 from benchmarks.penultimate import penultimate
@@ -26,6 +27,8 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "hidden": hidden,
     "defended": defended,
     "memory": memory,
+    "evaluation": evaluation,
+    "autoattack": autoattack,
 }
 
 
