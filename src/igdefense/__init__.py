@@ -12,6 +12,8 @@ from igdefense.layers import Layer, layers
 from igdefense.split import Split, split
 from igdefense.rankings.ranking import Ranking
 from igdefense.rankings.leave_one_out import leave_one_out
+from igdefense.rankings.net_dissect import net_dissect
+from igdefense.rankings.controls import inverted, shuffled
 from igdefense.defenses.ig_defense import IGDefense, defend, load_defense
 from igdefense.defenses.smoothing import Smoothed
 from igdefense.defenses.tune import Tuning, tune
@@ -35,11 +37,14 @@ __all__ = [
     "__version__",
     "defend",
     "evaluate",
+    "inverted",
     "layers",
     "leave_one_out",
     "load_data",
     "load_defense",
     "load_model",
+    "net_dissect",
+    "shuffled",
     "split",
     "tune",
     "verify",
