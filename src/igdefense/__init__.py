@@ -12,6 +12,10 @@ from igdefense.layers import Layer, layers
 from igdefense.split import Split, split
 from igdefense.rankings.ranking import Ranking
 from igdefense.rankings.leave_one_out import leave_one_out
+from igdefense.rankings.net_dissect import net_dissect
+from igdefense.rankings.controls import inverted, shuffled
+from igdefense.rankings.compare import Comparison, compare
+from igdefense.rankings.explain import Explanation, explain
 from igdefense.defenses.ig_defense import IGDefense, defend, load_defense
 from igdefense.defenses.smoothing import Smoothed
 from igdefense.defenses.tune import Tuning, tune
@@ -22,7 +26,9 @@ from igdefense.verdicts.verify import verify
 from igdefense.errors import IGDefenseError
 
 __all__ = [
+    "Comparison",
     "Data",
+    "Explanation",
     "IGDefense",
     "IGDefenseError",
     "Layer",
@@ -33,13 +39,18 @@ __all__ = [
     "Tuning",
     "Verdict",
     "__version__",
+    "compare",
     "defend",
     "evaluate",
+    "explain",
+    "inverted",
     "layers",
     "leave_one_out",
     "load_data",
     "load_defense",
     "load_model",
+    "net_dissect",
+    "shuffled",
     "split",
     "tune",
     "verify",

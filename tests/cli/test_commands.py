@@ -21,7 +21,10 @@ from igdefense.data.cifar10 import CLASSES
 from igdefense.rankings.controls import random_for, shuffled
 
 CNN = "shell_nets:cnn"
-COMMANDS = ["layers", "rank", "tune", "defend", "predict", "train", "data", "demo"]
+COMMANDS = [
+    *("layers", "rank", "compare", "explain", "tune", "defend", "predict"),
+    *("train", "data", "demo"),
+]
 SPOKEN = [*[(name,) for name in COMMANDS], ("data", "cifar10"), ("data", "show")]
 
 

@@ -11,7 +11,7 @@ from igdefense import __version__
 from igdefense.errors import IGDefenseError
 
 ORDER = (
-    *("layers", "rank", "tune", "defend", "predict", "evaluate", "verify"),
+    *("layers", "rank", "compare", "explain", "tune", "defend", "predict", "evaluate", "verify"),
     *("train", "data", "demo"),
 )
 
@@ -92,4 +92,4 @@ def _end(message: str, code: int) -> None:
     sys.exit(code)
 
 
-from igdefense.cli import ranking, defense, predict, evaluate, train, data, demo  # noqa: E402, F401, I001
+from igdefense.cli import ranking, rankings, defense, predict, evaluate, train, data, demo  # noqa: E402, F401, I001

@@ -21,21 +21,27 @@ from igdefense.cli.options import (
     StdOption,
     channels,
     images_for,
+    number,
     refuse_given,
 )
+from igdefense.data.datasets import read_masks
 from igdefense.errors import LayerError, SettingError
 from igdefense.files import refuse_existing
 from igdefense.layers import layers as list_layers
 from igdefense.models.architectures import default_layer
 from igdefense.models.check import check_model
 from igdefense.models.load import load_model
-from igdefense.rankings.controls import random_for
+from igdefense.rankings.controls import inverted, random_for
 from igdefense.rankings.leave_one_out import leave_one_out
+from igdefense.rankings.net_dissect import net_dissect
+from igdefense.rankings.ranking import Ranking
 
 
 class Method(StrEnum):
     LO_IR = "lo-ir"
+    NET_DISSECT = "net-dissect"
     RANDOM = "random"
+    INVERTED = "inverted"
 
 
 class ChangeKind(StrEnum):
@@ -87,6 +93,19 @@ def rank(
     change: Annotated[
         ChangeKind, typer.Option(help="LO-IR: the paper's signed change, or its size.")
     ] = ChangeKind.SIGNED,
+    quantile: Annotated[
+        float,
+        typer.Option(
+            parser=number, metavar="NUMBER", help="NetDissect: share of activations that count."
+        ),
+    ] = "0.005",  # type: ignore[assignment]
+    masks: Annotated[
+        Path | None,
+        typer.Option(help="NetDissect: .npy file, the class of every pixel of every image or -1."),
+    ] = None,
+    of: Annotated[
+        Path | None, typer.Option(help="Inverted: the ranking file to invert; else LO-IR.")
+    ] = None,
     arch: ArchOption = None,
     mean: MeanOption = None,
     std: StdOption = None,
@@ -101,12 +120,19 @@ def rank(
     """Rank a layer's neurons by their importance to each class.
 
     LO-IR: a neuron matters to a class as much as the class's logit falls without it, on average
-    over the class's images. `--method random` draws the ranking instead, as a control.
+    over the class's images. NetDissect: as much as the pixels where it is most active overlap the
+    class's. The controls: `--method random` draws the ranking, `inverted` turns one upside down.
 
     Example: `igd rank embedded --layer layer4 --out lo-ir.safetensors`
     """
     refuse_existing(out, force)
+    _refuse_idle(ctx, method, of)
     net = load_model(model, arch, mean=channels(mean), std=channels(std))
+    if of is not None:
+        ranking = inverted(Ranking.load(of, net))
+        ranking.save(out)
+        typer.echo(f"{ranking} -> {out}")
+        return
     probe = images_for(data, data_dir, n, size)
     name = layer or default_layer(net)
     if name is None:
@@ -114,8 +140,32 @@ def rank(
     if method is Method.RANDOM:
         refuse_given(ctx, ("change",), "a random ranking measures no change")
         ranking = random_for(net, probe.images[:2], name, seed)
+    elif method is Method.NET_DISSECT:
+        ranking = net_dissect(
+            net,
+            probe,
+            name,
+            quantile=quantile,
+            masks=read_masks(masks)[:n] if masks else None,
+            batch_size=batch_size,
+        )
     else:
-        refuse_given(ctx, ("seed",), "LO-IR draws no random numbers")
         ranking = leave_one_out(net, probe, name, change=change.value, batch_size=batch_size)
+        ranking = inverted(ranking) if method is Method.INVERTED else ranking
     ranking.save(out)
     typer.echo(f"{ranking} -> {out}")
+
+
+def _refuse_idle(ctx: typer.Context, method: Method, of: Path | None) -> None:
+    """Refuse what another method would need."""
+    if of is not None and method is Method.INVERTED:
+        idle = ("layer", "change", "data", "data_dir", "n", "size", "batch_size")
+        refuse_given(ctx, idle, "--of names a finished ranking")
+    if method is not Method.INVERTED:
+        refuse_given(ctx, ("of",), "only --method inverted reads a ranking")
+    if method is not Method.NET_DISSECT:
+        refuse_given(ctx, ("quantile", "masks"), "they are settings of --method net-dissect")
+    else:
+        refuse_given(ctx, ("change",), "NetDissect measures no change")
+    if method is not Method.RANDOM:
+        refuse_given(ctx, ("seed",), f"{method.value} draws no random numbers")

@@ -112,6 +112,26 @@ def read_npz(path: Path) -> Data:
     return Data(images, labels, _names(names, path))
 
 
+def read_masks(path: Path) -> Tensor:
+    """An .npy file of whole numbers: images x height x width, the class of each pixel or -1."""
+    if not path.is_file():
+        raise DataError(f"{path} is missing; expected an .npy file of pixel classes.")
+    try:
+        with path.open("rb") as stream:  # np.load leaves a damaged file open
+            array = np.load(stream, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(
+            f"{path} is not an .npy file of plain numbers ({reason}): save it with numpy.save."
+        ) from error
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu" or array.ndim != 3:
+        raise DataError(
+            f"{path} does not hold whole numbers for (images, height, width): save the class of "
+            "every pixel, or -1, with numpy.save."
+        )
+    return torch.from_numpy(array.astype(np.int64))
+
+
 def _images(array: NDArray[Any], path: Path) -> Tensor | Pixels:
     if array.dtype != np.uint8 and array.dtype.kind != "f":
         raise DataError(f"{path}: images are {array.dtype}; expected uint8, or floats in [0, 1].")
