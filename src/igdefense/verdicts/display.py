@@ -45,6 +45,12 @@ class Display:
         if self.bar:
             self.bar.stop()
 
+    def skip(self, images: int) -> None:
+        """So many images have fallen and are not attacked again by the next column."""
+        self.total -= images
+        if self.bar:
+            self.bar.update(self.task, total=self.total, left=self.total - self.done)
+
     def report(self, column: str, images: int, broken: int) -> None:
         """`column` is finished on so many images, of which so many are misclassified."""
         self.done += images

@@ -3,14 +3,15 @@
 import json
 import logging
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from safetensors.torch import save_file
-from torch import nn
+from torch import Tensor, nn
 
 from igdefense import __version__
 from igdefense.attacks.suites import Column, cheapest_first, suite
@@ -20,17 +21,16 @@ from igdefense.errors import DataError, OutputError, SettingError
 from igdefense.files import written_whole
 from igdefense.models.check import check_classifier
 from igdefense.models.fingerprint import identity
-from igdefense.running.local import run_tasks
+from igdefense.running.local import Workers
 from igdefense.verdicts.checks import inspect
 from igdefense.verdicts.display import Display
 from igdefense.verdicts.run import Run
 from igdefense.verdicts.store import Store, image_ids
-from igdefense.verdicts.units import Setting, Shard, only, run_shard
+from igdefense.verdicts.units import Setting, Shard, Task, run_task
 from igdefense.verdicts.verdict import Verdict
 
 log = logging.getLogger(__name__)
 Mode = Literal["full", "cascade"]
-Task = tuple[tuple[int, ...], str | None]  # positions, and one column or (None) the cascade
 SETTINGS, IMAGES = "run.json", "adversarial"
 
 
@@ -174,37 +174,41 @@ def _claim(folder: Path, settings: dict[str, Any]) -> None:
 
 def _shards(
     setting: Setting, mode: Mode, workers: int, batch_size: int, display: Display
-) -> Iterable[Shard]:
-    count = len(setting.data)
-    size = min(batch_size, -(-count // workers))
-    parts = [tuple(range(i, min(i + size, count))) for i in range(0, count, size)]
-    names = [None] if mode == "cascade" else [column.name for column in setting.columns]
-    tasks: list[Task] = [(part, name) for name in names for part in parts]
-    if workers == 1:
-        for positions, name in tasks:
-            yield _task_setting(setting, name, positions, display)
-        return
-    for shard in run_tasks(_work, setting, tasks, workers=workers):
-        for name, predictions in shard.attacked.items():
-            labels = setting.data.labels
-            broken = sum(int(labels[p]) != found for p, found in predictions.items())
-            display.report(name, len(shard.positions), broken)
-        yield shard
+) -> Iterator[Shard]:
+    """Clean images first; then every column on all of them, or on those still standing."""
+    labels = setting.data.labels
+    everyone = range(len(setting.data))
+    with Workers(run_task, setting, workers=workers) as pool:
+        standing = set[int]()
+        for shard in pool.results(_tasks(everyone, [None], batch_size, workers)):
+            standing |= _right(shard, labels)
+            yield shard
+        names = [column.name for column in setting.columns]
+        rounds = [[name] for name in names] if mode == "cascade" else [names]
+        for chosen in rounds:
+            some = sorted(standing) if mode == "cascade" else everyone
+            if mode == "cascade":
+                display.skip(len(everyone) - len(some))
+            for shard in pool.results(_tasks(some, chosen, batch_size, workers)):
+                positions, right = shard.task.positions, _right(shard, labels)
+                display.report(str(shard.task.column), len(positions), len(positions) - len(right))
+                standing -= set(positions) - right
+                yield shard
 
 
-def _task_setting(
-    setting: Setting, name: str | None, positions: tuple[int, ...], display: Display | None
-) -> Shard:
-    report = display.report if display else None
-    if name is None:
-        return run_shard(setting, positions, cascade=True, report=report)
-    (column,) = [column for column in setting.columns if column.name == name]
-    return run_shard(only(setting, column), positions, cascade=False, report=report)
+def _tasks(
+    positions: Sequence[int], names: Sequence[str | None], batch_size: int, workers: int
+) -> list[Task]:
+    """Parts of equal size for each column, at least one for each worker."""
+    count = max(-(-len(positions) // batch_size), min(workers, len(positions)))
+    ends = [len(positions) * i // count for i in range(count + 1)] if count else [0]
+    parts = [tuple(positions[a:b]) for a, b in pairwise(ends)]
+    return [Task(part, name) for name in names for part in parts]
 
 
-def _work(setting: Setting, task: Task) -> Shard:
-    positions, name = task
-    return _task_setting(setting, name, positions, None)
+def _right(shard: Shard, labels: Tensor) -> set[int]:
+    found = zip(shard.task.positions, shard.predictions, strict=True)
+    return {position for position, label in found if label == int(labels[position])}
 
 
 def _collect(setting: Setting, shards: list[Shard], settings: dict[str, Any]) -> Run:
@@ -214,13 +218,14 @@ def _collect(setting: Setting, shards: list[Shard], settings: dict[str, Any]) ->
     tested = {c.name: torch.zeros_like(right) for c in setting.columns}
     seconds = {c.name: 0.0 for c in setting.columns}
     for shard in shards:
-        for position, found in zip(shard.positions, shard.clean, strict=True):
-            right[position] = found == int(labels[position])
-        for name, predictions in shard.attacked.items():
-            seconds[name] += shard.seconds[name]
-            for position, found in predictions.items():
-                tested[name][position] = True
-                robust[name][position] = found == int(labels[position])
+        positions, survivors = list(shard.task.positions), list(_right(shard, labels))
+        name = shard.task.column
+        if name is None:
+            right[survivors] = True
+            continue
+        seconds[name] += shard.seconds
+        tested[name][positions] = True
+        robust[name][survivors] = True
     clean = Verdict.on_all("clean", right)
     verdicts = {name: Verdict(name, robust[name] & right, tested[name]) for name in robust}
     ids = image_ids(setting.data.images[:32], labels[:32])

@@ -1,8 +1,8 @@
 """Units of work: one column of a suite on one shard of images, found in the store or computed."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -29,6 +29,10 @@ class Setting:
     seed: int
     store: Store
 
+    def column(self, name: str) -> Column:
+        (column,) = [column for column in self.columns if column.name == name]
+        return column
+
     def target(self, column: Column) -> nn.Module:
         """What the attack of a column looks at."""
         if column.target == "defense":
@@ -48,17 +52,21 @@ class Setting:
         return hash_text(*about)
 
 
-@dataclass(frozen=True, eq=False)
-class Shard:
-    """Some images of the run, by position, and how each column left them."""
+@dataclass(frozen=True)
+class Task:
+    """One column, or none for the clean images, on the images at some positions."""
 
     positions: tuple[int, ...]
-    clean: tuple[int, ...]  # predictions
-    attacked: dict[str, dict[int, int]]  # column -> position -> prediction of the attacked image
-    seconds: dict[str, float]  # of attacks that were computed here
+    column: str | None = None
 
 
-Report = Callable[[str, int, int], None]  # column, images done, images broken
+@dataclass(frozen=True)
+class Shard:
+    """What the defense said to the images of a task."""
+
+    task: Task
+    predictions: tuple[int, ...]
+    seconds: float = 0.0  # of attacking, where it was not in the store
 
 
 def versions(attack: Attack) -> list[Any]:
@@ -67,40 +75,22 @@ def versions(attack: Attack) -> list[Any]:
     return [type(attack).__name__, attack.version, *map(versions, inner)]
 
 
-def run_shard(
-    setting: Setting, positions: Sequence[int], *, cascade: bool, report: Report | None = None
-) -> Shard:
-    """Attack and judge the images at these positions, column by column.
-
-    In a cascade each next column sees only the images that every earlier one left right.
-    """
-    part = setting.data[list(positions)]
+def run_task(setting: Setting, task: Task) -> Shard:
+    """Attack and judge the images of a task."""
+    part = setting.data[list(task.positions)]
     images, labels = _on_device(setting.defense, part.images[:], part.labels)
     ids = image_ids(images, labels)
-    clean = predict(setting.defense, images, ids, setting.seed)
-    standing = clean == labels
-    shard = Shard(tuple(positions), tuple(clean.tolist()), {}, {})
-    for column in setting.columns:
-        left = torch.arange(len(labels)) if not cascade else standing.cpu().nonzero().flatten()
-        names = [ids[i] for i in left.tolist()]
-        x, seconds = attacked(setting, column, images[left], labels[left], names)
-        found = predict(setting.defense, x, names, setting.seed) if len(left) else left
-        right = found.to(labels) == labels[left]
-        standing[left.to(standing.device)] &= right
-        where = [positions[i] for i in left.tolist()]
-        shard.attacked[column.name] = dict(zip(where, found.tolist(), strict=True))
-        shard.seconds[column.name] = seconds
-        if report:
-            report(column.name, len(positions), int((~right).sum()))
-    return shard
+    x, seconds = images, 0.0
+    if task.column is not None:
+        x, seconds = attacked(setting, setting.column(task.column), images, labels, ids)
+    found = predict(setting.defense, x, ids, setting.seed)
+    return Shard(task, tuple(found.tolist()), seconds)
 
 
 def attacked(
     setting: Setting, column: Column, images: Tensor, labels: Tensor, ids: Sequence[str]
 ) -> tuple[Tensor, float]:
     """The adversarial images of a column, from the store as far as they are there."""
-    if not len(ids):
-        return images, 0.0
     unit = setting.unit(column)
     found = setting.store.get(unit, ids)
     missing = torch.tensor([i for i, name in enumerate(ids) if name not in found], dtype=torch.long)
@@ -126,8 +116,3 @@ def _on_device(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[Tensor
     if tensor is None:
         return images, labels
     return images.to(tensor.device), labels.to(tensor.device)
-
-
-def only(setting: Setting, column: Column) -> Setting:
-    """The same setting with one column."""
-    return replace(setting, columns=(column,))
