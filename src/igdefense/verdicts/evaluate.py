@@ -5,7 +5,6 @@ import logging
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -179,16 +178,16 @@ def _shards(
     labels = setting.data.labels
     everyone = range(len(setting.data))
     with Workers(run_task, setting, workers=workers) as pool:
-        standing = set[int]()
+        standing, margin = set[int](), dict[int, float]()
         for shard in pool.results(_tasks(everyone, [None], batch_size, workers)):
             standing |= _right(shard, labels)
+            margin |= dict(zip(shard.task.positions, shard.margins, strict=True))
             yield shard
         names = [column.name for column in setting.columns]
         rounds = [[name] for name in names] if mode == "cascade" else [names]
         for chosen in rounds:
-            some = sorted(standing) if mode == "cascade" else everyone
-            if mode == "cascade":
-                display.skip(len(everyone) - len(some))
+            some = sorted(standing if mode == "cascade" else everyone, key=margin.__getitem__)
+            display.skip((len(everyone) - len(some)) * len(chosen))
             for shard in pool.results(_tasks(some, chosen, batch_size, workers)):
                 positions, right = shard.task.positions, _right(shard, labels)
                 display.report(str(shard.task.column), len(positions), len(positions) - len(right))
@@ -199,10 +198,12 @@ def _shards(
 def _tasks(
     positions: Sequence[int], names: Sequence[str | None], batch_size: int, workers: int
 ) -> list[Task]:
-    """Parts of equal size for each column, at least one for each worker."""
+    """Equal parts for each column, at least one for each worker.
+
+    Positions sorted by how long an attack may take on them are dealt out like cards.
+    """
     count = max(-(-len(positions) // batch_size), min(workers, len(positions)))
-    ends = [len(positions) * i // count for i in range(count + 1)] if count else [0]
-    parts = [tuple(positions[a:b]) for a, b in pairwise(ends)]
+    parts = [tuple(sorted(positions[i::count])) for i in range(count)]
     return [Task(part, name) for name in names for part in parts]
 
 

@@ -9,7 +9,7 @@ from igdefense.attacks.attack import Attack
 from igdefense.attacks.views import Direct, EoT, Keyed, View
 from igdefense.errors import IGDefenseError, ModelError
 from igdefense.randomness import Streams, seed_of
-from igdefense.types import Images, Labels, Outcomes
+from igdefense.types import Images, Labels, Logits, Outcomes
 
 
 class BudgetError(IGDefenseError):
@@ -33,14 +33,19 @@ def attack_seeds(seed: int, ids: Sequence[str], attack: Attack) -> Streams:
     return Streams([seed_of(seed, name, repr(attack)) for name in ids])
 
 
-@torch.no_grad()
 def predict(model: nn.Module, x: Images, ids: Sequence[str], seed: int) -> Tensor:
     """The deployed defense's predictions, on draws kept for judging and the same for every x."""
+    return logits_of(model, x, ids, seed).argmax(1)
+
+
+@torch.no_grad()
+def logits_of(model: nn.Module, x: Images, ids: Sequence[str], seed: int) -> Logits:
+    """The deployed defense's logits on those draws."""
     rng = Streams([seed_of(seed, name, "judge") for name in ids])
     logits = view_of(model, rng)(x)
     if not torch.isfinite(logits).all():
         raise ModelError("The defense returned NaN or infinite logits; check its weights.")
-    return logits.argmax(1)
+    return logits
 
 
 def judge(

@@ -10,12 +10,16 @@ from torch import Tensor, nn
 
 from igdefense.attacks.attack import Attack
 from igdefense.attacks.auto_attack import AutoAttack
+from igdefense.attacks.losses import cw
 from igdefense.attacks.suites import Column
 from igdefense.data.data import Data
 from igdefense.errors import SettingError
 from igdefense.models.fingerprint import hash_text, identity
-from igdefense.verdicts.judge import attack_seeds, check_budget, is_random, predict, view_of
+from igdefense.models.folded import quicker
+from igdefense.verdicts.judge import attack_seeds, check_budget, is_random, logits_of, view_of
 from igdefense.verdicts.store import Store, image_ids
+
+QUERIED = "folded-1"  # how attacks query a model; another way would round, and so end, differently
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +53,7 @@ class Setting:
         target = self.target(column)
         samples = column.samples if is_random(target) else 1
         about = (identity(target), repr(column.attack), versions(column.attack), samples, self.seed)
-        return hash_text(*about)
+        return hash_text(QUERIED, *about)
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class Shard:
 
     task: Task
     predictions: tuple[int, ...]
+    margins: tuple[float, ...]  # of the true class over the next
     seconds: float = 0.0  # of attacking, where it was not in the store
 
 
@@ -83,8 +88,9 @@ def run_task(setting: Setting, task: Task) -> Shard:
     x, seconds = images, 0.0
     if task.column is not None:
         x, seconds = attacked(setting, setting.column(task.column), images, labels, ids)
-    found = predict(setting.defense, x, ids, setting.seed)
-    return Shard(task, tuple(found.tolist()), seconds)
+    logits = logits_of(setting.defense, x, ids, setting.seed)
+    margins = tuple((-cw(logits, labels)).tolist())
+    return Shard(task, tuple(logits.argmax(1).tolist()), margins, seconds)
 
 
 def attacked(
@@ -98,7 +104,8 @@ def attacked(
     if len(missing):
         names = [ids[i] for i in missing.tolist()]
         rng = attack_seeds(setting.seed, names, column.attack)
-        view = view_of(setting.target(column), rng.child("view"), column.samples)
+        target = quicker(setting.target(column), images)
+        view = view_of(target, rng.child("view"), column.samples)
         started = time.monotonic()
         made = column.attack(view, images[missing], labels[missing], rng=rng)
         seconds = time.monotonic() - started
