@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -14,7 +15,14 @@ from igdefense.attacks.suites import Column
 from igdefense.data.data import Data
 from igdefense.errors import SettingError
 from igdefense.models.fingerprint import hash_text, identity
-from igdefense.verdicts.judge import attack_seeds, check_budget, is_random, predict, view_of
+from igdefense.verdicts.judge import (
+    attack_seeds,
+    check_budget,
+    is_random,
+    predict,
+    predict_draws,
+    view_of,
+)
 from igdefense.verdicts.store import Store, image_ids
 
 
@@ -28,6 +36,8 @@ class Setting:
     columns: tuple[Column, ...]
     seed: int
     store: Store
+    draws: int = 0  # fresh draws of a random defense, after the judging draw
+    judge_base: bool = False  # whether the base is shown the attacks made on it
 
     def column(self, name: str) -> Column:
         (column,) = [column for column in self.columns if column.name == name]
@@ -62,11 +72,22 @@ class Task:
 
 @dataclass(frozen=True)
 class Shard:
-    """What the defense said to the images of a task."""
+    """What the defense said to the images of a task, and the base if it was asked."""
 
     task: Task
-    predictions: tuple[int, ...]
+    predictions: tuple[tuple[int, ...], ...]  # draw by draw, the judging draw first
     seconds: float = 0.0  # of attacking, where it was not in the store
+    base: tuple[int, ...] | None = None
+
+
+def tasks(
+    positions: Sequence[int], names: Sequence[str | None], batch_size: int, workers: int
+) -> list[Task]:
+    """Parts of equal size for each column, at least one for each worker."""
+    count = max(-(-len(positions) // batch_size), min(workers, len(positions)))
+    ends = [len(positions) * i // count for i in range(count + 1)] if count else [0]
+    parts = [tuple(positions[a:b]) for a, b in pairwise(ends)]
+    return [Task(part, name) for name in names for part in parts]
 
 
 def versions(attack: Attack) -> list[Any]:
@@ -80,11 +101,17 @@ def run_task(setting: Setting, task: Task) -> Shard:
     part = setting.data[list(task.positions)]
     images, labels = _on_device(setting.defense, part.images[:], part.labels)
     ids = image_ids(images, labels)
-    x, seconds = images, 0.0
+    x, seconds, on_base = images, 0.0, True
     if task.column is not None:
-        x, seconds = attacked(setting, setting.column(task.column), images, labels, ids)
-    found = predict(setting.defense, x, ids, setting.seed)
-    return Shard(task, tuple(found.tolist()), seconds)
+        column = setting.column(task.column)
+        x, seconds = attacked(setting, column, images, labels, ids)
+        on_base = column.target == "base"
+    found = predict_draws(setting.defense, x, ids, setting.seed, setting.draws)
+    draws = tuple(tuple(draw) for draw in found.T.tolist())
+    base = None
+    if setting.judge_base and setting.base is not None and on_base:
+        base = tuple(predict(setting.base, x, ids, setting.seed).tolist())
+    return Shard(task, draws, seconds, base)
 
 
 def attacked(
