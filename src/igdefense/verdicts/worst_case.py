@@ -19,7 +19,7 @@ def worst_case(clean: Verdict, verdicts: Sequence[Verdict]) -> Accuracies:
     In a cascade only the attacks that an image met can be chosen for it, so expected and majority
     may be too high there; for any-of an image that fell counts as broken.
     """
-    candidates = [clean, *verdicts]
+    candidates = [*verdicts, clean]
     robust = torch.stack([verdict.robust for verdict in candidates]).all(0)
     fresh = torch.stack([verdict.fresh for verdict in candidates])  # attacks, images, draws
     if fresh.shape[2] == 0:
