@@ -40,7 +40,11 @@ def inspect(
 def _in_words(setting: Setting, checks: dict[str, Any]) -> list[str]:
     notes, seen = [], checks["images"]
     if is_random(setting.defense):
-        single = [c.name for c in setting.columns if c.target == "defense" and c.samples == 1]
+        single = [
+            c.name
+            for c in setting.columns
+            if c.target == "defense" and c.samples == 1 and getattr(c.attack, "votes", 1) == 1
+        ]
         if single:
             notes.append(
                 f"The defense draws noise, and {', '.join(single)} judge each point by a single "

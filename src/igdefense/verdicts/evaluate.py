@@ -14,10 +14,11 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from igdefense import __version__
-from igdefense.attacks.suites import Column, cheapest_first, suite
+from igdefense.attacks.suites import Column, cheapest_first
 from igdefense.attacks.threat import Linf
 from igdefense.data.data import Data
 from igdefense.errors import DataError, OutputError, SettingError
+from igdefense.expert.suite import columns_of
 from igdefense.files import written_whole
 from igdefense.models.check import check_classifier
 from igdefense.models.fingerprint import identity
@@ -66,12 +67,12 @@ def evaluate(
         if value < 1:
             raise SettingError(f"{what} = {value}; at least 1 is needed.")
     folder = Path(out)
-    columns = _columns(suite, eps, mode, budget)
+    columns, left_out = _columns(suite, eps, mode, budget, defense)
     _check(defense, base, data, columns)
     setting = Setting(
         defense, base, data, columns, seed, Store(Path(store or folder.parent / ".store"))
     )
-    settings = _settings(setting, suite, eps, mode, name, recipe)
+    settings = _settings(setting, suite, eps, mode, name, recipe) | {"left out": left_out}
     _claim(folder, settings)
     try:
         with Display(len(data), len(columns), progress) as display:
@@ -88,10 +89,14 @@ def evaluate(
 
 
 def _columns(
-    name: str, eps: float, mode: Mode, budget: Mapping[str, int] | None
-) -> tuple[Column, ...]:
-    columns = suite(name, Linf(eps), budget)
-    return cheapest_first(columns) if mode == "cascade" else columns
+    name: str, eps: float, mode: Mode, budget: Mapping[str, int] | None, defense: nn.Module
+) -> tuple[tuple[Column, ...], dict[str, str]]:
+    """The columns that say something about this defense, and why the others do not."""
+    columns = columns_of(name, Linf(eps), budget)
+    reasons = {column.name: column.why_not(defense) for column in columns}
+    left_out = {name: reason for name, reason in reasons.items() if reason}
+    columns = tuple(column for column in columns if column.name not in left_out)
+    return cheapest_first(columns) if mode == "cascade" else columns, left_out
 
 
 def _check(
@@ -136,6 +141,9 @@ def _settings(
                 "attack": repr(column.attack),
                 "sees": column.target,
                 "EoT draws": column.samples,
+                "group": column.group,
+                "surrogate": column.surrogate and repr(column.surrogate),
+                "starts from": column.start and column.start.name,
                 "unit": setting.unit(column),
             }
             for column in setting.columns

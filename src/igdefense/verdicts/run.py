@@ -45,7 +45,7 @@ class Run:
         """Clean, each attack, IW-WC: accuracy in % with its 95 % Wilson interval."""
         s = self.settings
         lines = [
-            f"{s['defense name']}: suite {s['suite']}{' (small budgets)' * (s['suite'] == 'quick')}"
+            f"{s['defense name']}: suite {s['suite']}{' (small budgets)' * ('quick' in s['suite'])}"
             f", {s['mode']}, n = {len(self.clean.robust)}, L-inf {s['eps'] * 255:g}/255, "
             f"seed {s['seed']}"
         ]

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from igdefense.attacks.attack import Attack
 from igdefense.attacks.auto_attack import AutoAttack
-from igdefense.attacks.suites import Column
+from igdefense.attacks.suites import Column, Surrogate
 from igdefense.data.data import Data
 from igdefense.errors import SettingError
 from igdefense.models.fingerprint import hash_text, identity
@@ -28,6 +28,11 @@ class Setting:
     columns: tuple[Column, ...]
     seed: int
     store: Store
+    _built: dict[str, nn.Module] = field(default_factory=dict, repr=False)
+    _units: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_built": {}, "_units": {}}  # made again in each process
 
     def column(self, name: str) -> Column:
         (column,) = [column for column in self.columns if column.name == name]
@@ -42,14 +47,28 @@ class Setting:
                 f"{column.name} attacks the base model, and none was given: pass base=..., or "
                 "choose the suite 'autoattack'."
             )
-        return self.base
+        return self.base if column.surrogate is None else self._surrogate(column.surrogate)
+
+    def _surrogate(self, surrogate: Surrogate) -> nn.Module:
+        assert self.base is not None
+        name = repr(surrogate)
+        if name not in self._built:
+            self._built[name] = surrogate(self.defense, self.base).eval()
+        return self._built[name]
 
     def unit(self, column: Column) -> str:
         """The name of the column's folder in the store: all that its images depend on."""
-        target = self.target(column)
-        samples = column.samples if is_random(target) else 1
-        about = (identity(target), repr(column.attack), versions(column.attack), samples, self.seed)
-        return hash_text(*about)
+        if column.name not in self._units:
+            target = self.target(column)
+            samples = column.samples if is_random(target) else 1
+            attack = column.attack
+            about = [identity(target), repr(attack), versions(attack), samples, self.seed]
+            if column.start is not None:
+                about += ["start", self.unit(column.start)]
+            if column.choices:
+                about += ["choices", column.choices, identity(self.defense)]
+            self._units[column.name] = hash_text(*about)
+        return self._units[column.name]
 
 
 @dataclass(frozen=True)
@@ -99,9 +118,15 @@ def attacked(
         names = [ids[i] for i in missing.tolist()]
         rng = attack_seeds(setting.seed, names, column.attack)
         view = view_of(setting.target(column), rng.child("view"), column.samples)
+        clean, right = images[missing], labels[missing]
+        given: dict[str, Any] = {}
+        if column.start is not None:
+            given["start"], seconds = attacked(setting, column.start, clean, right, names)
+        if column.choices:
+            given["chooser"] = view_of(setting.defense, rng.child("chooser"), column.choices)
         started = time.monotonic()
-        made = column.attack(view, images[missing], labels[missing], rng=rng)
-        seconds = time.monotonic() - started
+        made = column.attack(view, clean, right, rng=rng, **given)
+        seconds += time.monotonic() - started
         check_budget(column.attack, made, images[missing])
         about = {"column": column.name, "attack": repr(column.attack), "seconds": seconds}
         setting.store.put(unit, names, made, about)
