@@ -6,16 +6,36 @@ from igdefense.attacks.suites import SUITES, Column, budget_of, suite, the_nine
 from igdefense.attacks.threat import Linf
 from igdefense.errors import SettingError
 from igdefense.expert import (
+    averaged,
+    correct_mask,
+    features,
+    frozen,
     high_margin,
+    joint_mask,
     noisy_base,
+    rays_majority,
     relaxed,
+    rescaled,
+    self_transfer,
+    square_averaged,
+    warm_start,
 )
 
 EXPERT = ("expert", "expert-quick")
 IDEAS = (
-    noisy_base,
-    high_margin,
-    relaxed,
+    noisy_base,  # A1
+    high_margin,  # A2
+    relaxed,  # A3
+    joint_mask,  # A4
+    correct_mask,  # A5
+    frozen,  # A6
+    averaged,  # A7
+    rescaled,  # A8
+    square_averaged,  # A9
+    rays_majority,  # A10
+    features,  # A11
+    self_transfer,  # A12
+    warm_start,  # A13
 )
 
 

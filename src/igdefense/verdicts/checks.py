@@ -68,8 +68,9 @@ def _in_words(setting: Setting, checks: dict[str, Any]) -> list[str]:
         )
     if checks["broken by black box only"]:
         notes.append(
-            f"RayS broke {checks['broken by black box only']} images that every gradient attack on "
-            "the same target left standing: the gradients are poor, so the accuracy is too high."
+            f"The black box broke {checks['broken by black box only']} images that every gradient "
+            "attack on the same target left standing: the gradients are poor, so the accuracy is "
+            "too high."
         )
     share = checks["robust at huge eps"]
     if share > NEAR_ZERO:
