@@ -39,8 +39,8 @@ class MaskedActivations(nn.Module):
 
     def forward(self, images: Images) -> Logits:
         activations = activations_of(self.defense._split_at().before(images))
-        each = activations.movedim(neuron_axis(activations), 1).flatten(2)
-        means = each.mean(2) if each.ndim == 3 else each
+        places = activations.movedim(neuron_axis(activations), 1).unsqueeze(-1).flatten(2)
+        means = places.mean(2)
         masks = self.defense.masks.to(means)
         return means @ (masks / masks.sum(1, keepdim=True)).T
 

@@ -13,7 +13,6 @@ neither does, it is the gradient through the mask, and A3 to A5 have to say. It 
 defense that takes its noise by keys.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -23,6 +22,7 @@ from igdefense.attacks.apgd import APGD
 from igdefense.attacks.suites import Budget, Column
 from igdefense.attacks.threat import Linf
 from igdefense.models.fingerprint import hash_text, identity
+from igdefense.randomness import seed_of
 from igdefense.types import Images, Logits
 
 
@@ -36,8 +36,8 @@ class KnownDraws(nn.Module):
         self.defense, self.draws = defense, draws
 
     def forward(self, images: Images) -> Logits:
-        names: Sequence[str] = [f"known {draw}" for draw in range(self.draws)]
-        return torch.stack([self.defense(images, [name] * len(images)) for name in names]).mean(0)
+        keys = [seed_of("known draw", number) for number in range(self.draws)]
+        return torch.stack([self.defense(images, [key] * len(images)) for key in keys]).mean(0)
 
     def identity(self) -> str:
         return hash_text(type(self).__name__, identity(self.defense), self.draws)
