@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 from torch import nn
 
-from igdefense.attacks.suites import suite as columns_of
 from igdefense.attacks.threat import Linf
 from igdefense.cli.app import app
 from igdefense.cli.options import (
@@ -34,6 +33,7 @@ from igdefense.cli.options import (
 from igdefense.defenses.ig_defense import defend
 from igdefense.defenses.smoothing import Smoothed
 from igdefense.errors import OutputError, SettingError
+from igdefense.expert.suite import columns_of
 from igdefense.models.architectures import default_layer
 from igdefense.models.load import load_model
 from igdefense.rankings.controls import shuffled
@@ -60,6 +60,8 @@ class SuiteName(StrEnum):
     AUTOATTACK_RAND = "autoattack-rand"
     AUTOATTACK_STRONGER = "autoattack-stronger"
     PAPER = "paper"
+    EXPERT = "expert"
+    EXPERT_QUICK = "expert-quick"
 
 
 class ModeName(StrEnum):
@@ -77,7 +79,8 @@ def evaluate(
     suite: Annotated[
         SuiteName,
         typer.Option(
-            help="paper: its nine attacks; autoattack and its settings; quick: nine small ones."
+            help="paper: its nine attacks; expert: those and the ones made for this defense; "
+            "autoattack and its settings; quick, expert-quick: small budgets, no evidence."
         ),
     ] = SuiteName.PAPER,
     mode: Annotated[

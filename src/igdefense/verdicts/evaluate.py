@@ -13,10 +13,11 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from igdefense import __version__
-from igdefense.attacks.suites import Column, cheapest_first, suite
+from igdefense.attacks.suites import Column, cheapest_first
 from igdefense.attacks.threat import Linf
 from igdefense.data.data import Data
 from igdefense.errors import DataError, OutputError, SettingError
+from igdefense.expert.suite import columns_of
 from igdefense.files import written_whole
 from igdefense.models.check import check_classifier
 from igdefense.models.fingerprint import identity
@@ -71,7 +72,7 @@ def evaluate(
     if draws < 2:
         raise SettingError(f"draws = {draws}; at least 2 are needed, to select and to report.")
     folder = Path(out)
-    columns = _columns(suite, eps, mode, budget)
+    columns, left_out = _columns(suite, eps, mode, budget, defense)
     _check(defense, base, data, columns)
     setting = Setting(
         defense,
@@ -83,7 +84,7 @@ def evaluate(
         draws=draws if is_random(defense) else 0,
         judge_base=mode == "full" and _is_rival(base, defense, columns),
     )
-    settings = _settings(setting, suite, eps, mode, name, recipe)
+    settings = _settings(setting, suite, eps, mode, name, recipe) | {"left out": left_out}
     _claim(folder, settings)
     try:
         with Display(len(data), len(columns), progress) as display:
@@ -100,10 +101,14 @@ def evaluate(
 
 
 def _columns(
-    name: str, eps: float, mode: Mode, budget: Mapping[str, int] | None
-) -> tuple[Column, ...]:
-    columns = suite(name, Linf(eps), budget)
-    return cheapest_first(columns) if mode == "cascade" else columns
+    name: str, eps: float, mode: Mode, budget: Mapping[str, int] | None, defense: nn.Module
+) -> tuple[tuple[Column, ...], dict[str, str]]:
+    """The columns that say something about this defense, and why the others do not."""
+    columns = columns_of(name, Linf(eps), budget)
+    reasons = {column.name: column.why_not(defense) for column in columns}
+    left_out = {name: reason for name, reason in reasons.items() if reason}
+    columns = tuple(column for column in columns if column.name not in left_out)
+    return cheapest_first(columns) if mode == "cascade" else columns, left_out
 
 
 def _check(
@@ -155,6 +160,9 @@ def _settings(
                 "attack": repr(column.attack),
                 "sees": column.target,
                 "EoT draws": column.samples,
+                "group": column.group,
+                "surrogate": column.surrogate and repr(column.surrogate),
+                "starts from": column.start and column.start.name,
                 "unit": setting.unit(column),
             }
             for column in setting.columns

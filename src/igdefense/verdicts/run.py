@@ -85,7 +85,7 @@ class Run:
         come to, how they compare with the base model, and what weakens them."""
         s = self.settings
         parts = [
-            f"{s['defense name']}: suite {s['suite']}{' (small budgets)' * (s['suite'] == 'quick')}"
+            f"{s['defense name']}: suite {s['suite']}{' (small budgets)' * ('quick' in s['suite'])}"
             f", {s['mode']}, n = {len(self.clean.robust)}, L-inf {s['eps'] * 255:g}/255, "
             f"seed {s['seed']}",
             *aligned(self._rows()),
