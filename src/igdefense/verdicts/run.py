@@ -49,6 +49,8 @@ class Run:
             f", {s['mode']}, n = {len(self.clean.robust)}, L-inf {s['eps'] * 255:g}/255, "
             f"seed {s['seed']}"
         ]
+        ways = {way for way in s.get("gradients", {}).values() if way in ("around", "through")}
+        lines[0] += "".join(f", gradients {way} the inner loop" for way in sorted(ways))
         width = max(map(len, ["clean", "IW-WC", *self.verdicts]))
         lines.append(f"{'':<{width}}  accuracy % [95 %]      broken of attacked")
         rows = [("clean", self.clean), *self.verdicts.items(), ("IW-WC", self.worst_case)]

@@ -47,6 +47,14 @@ class Setting:
         about = (identity(target), repr(column.attack), versions(column.attack), samples, self.seed)
         return hash_text(*about)
 
+    def gradients(self, column: Column) -> str:
+        """Whose gradients a column follows: a rival says how it is differentiated."""
+        if not column.gradient:
+            return "none"
+        if column.target == "base":
+            return "the base model's (transfer)"
+        return str(getattr(self.defense, "gradient", "own"))
+
 
 @dataclass(frozen=True, eq=False)
 class Shard:
