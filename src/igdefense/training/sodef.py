@@ -125,7 +125,11 @@ def _first(head: Head, part: _Part, phases: Phases, seed: int) -> list[Record]:
     rows = far_apart(head.classes, WIDTH, generator(seed, "rows")).to(part.train)
     plain = isinstance(head.projection, nn.Linear)
     if plain:
-        parametrizations.orthogonal(head.projection)
+        parametrizations.orthogonal(
+            head.projection,
+            orthogonal_map="householder",
+            use_trivialization=False,  # which would draw from torch's own generator
+        )
 
     def loss(z: Tensor, labels: Tensor, _: Generator) -> Tensor:
         return F.cross_entropy(head.projection(z) @ rows.T, labels)

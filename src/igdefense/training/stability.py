@@ -21,7 +21,7 @@ class Stability:
     dominance: float = 0.0
     rest: float = 0.1
 
-    def loss(self, field: Field, points: Points, some: Points) -> Tensor:
+    def loss(self, field: Field, points: Points, some: Float[Tensor, "some width"]) -> Tensor:
         """Over all `points` where the field itself matters, over `some` where its Jacobian does."""
         total = self.rest * rest(field(points))
         if self.diagonal or self.dominance:
