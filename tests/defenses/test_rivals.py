@@ -112,7 +112,6 @@ def test_the_way_of_differentiating_names_another_defense_of_the_same_logits(
     net = make_net("cnn")
     one, other = (make(net, "last", way) for way in WAYS)
     assert identity(one) != identity(other)
-    assert (one.gradient, other.gradient) == WAYS
     assert torch.equal(call(one, images), call(other, images))
     assert not torch.allclose(gradient(one, images), gradient(other, images), rtol=1e-3)
 
