@@ -19,16 +19,27 @@ from igdefense.rankings.explain import Explanation, explain
 from igdefense.defenses.ig_defense import IGDefense, defend, load_defense
 from igdefense.defenses.smoothing import Smoothed
 from igdefense.defenses.tune import Tuning, tune
+from igdefense.defenses.rivals.hedge import Hedge
+from igdefense.defenses.rivals.anti_adversary import AntiAdversary
+from igdefense.defenses.rivals.head import Head, shipped_head
+from igdefense.defenses.rivals.sodef import SODEF
 from igdefense.verdicts.verdict import Verdict
 from igdefense.verdicts.run import Run
 from igdefense.verdicts.evaluate import evaluate
 from igdefense.verdicts.verify import verify
+from igdefense.analysis.cost import Cost, Costs, cost
 from igdefense.errors import IGDefenseError
 
 __all__ = [
+    "SODEF",
+    "AntiAdversary",
     "Comparison",
+    "Cost",
+    "Costs",
     "Data",
     "Explanation",
+    "Head",
+    "Hedge",
     "IGDefense",
     "IGDefenseError",
     "Layer",
@@ -40,6 +51,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "compare",
+    "cost",
     "defend",
     "evaluate",
     "explain",
@@ -50,6 +62,7 @@ __all__ = [
     "load_defense",
     "load_model",
     "net_dissect",
+    "shipped_head",
     "shuffled",
     "split",
     "tune",
