@@ -19,6 +19,10 @@ from igdefense.rankings.explain import Explanation, explain
 from igdefense.defenses.ig_defense import IGDefense, defend, load_defense
 from igdefense.defenses.smoothing import Smoothed
 from igdefense.defenses.tune import Tuning, tune
+from igdefense.defenses.rivals.hedge import Hedge
+from igdefense.defenses.rivals.anti_adversary import AntiAdversary
+from igdefense.defenses.rivals.head import Head, shipped_head
+from igdefense.defenses.rivals.sodef import SODEF
 from igdefense.verdicts.verdict import Verdict
 from igdefense.verdicts.difference import Difference
 from igdefense.verdicts.curve import Curve
@@ -27,14 +31,21 @@ from igdefense.verdicts.evaluate import evaluate
 from igdefense.verdicts.curves import curves
 from igdefense.verdicts.diff import diff_runs
 from igdefense.verdicts.verify import verify
+from igdefense.analysis.cost import Cost, Costs, cost
 from igdefense.errors import IGDefenseError
 
 __all__ = [
+    "SODEF",
+    "AntiAdversary",
     "Comparison",
+    "Cost",
+    "Costs",
     "Curve",
     "Data",
     "Difference",
     "Explanation",
+    "Head",
+    "Hedge",
     "IGDefense",
     "IGDefenseError",
     "Layer",
@@ -46,6 +57,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "compare",
+    "cost",
     "curves",
     "defend",
     "diff_runs",
@@ -58,6 +70,7 @@ __all__ = [
     "load_defense",
     "load_model",
     "net_dissect",
+    "shipped_head",
     "shuffled",
     "split",
     "tune",

@@ -30,7 +30,23 @@ from igdefense.cli.options import (
     images_for,
     number,
 )
+from igdefense.cli.rivals import (
+    AntiAdversaryEpsOption,
+    GradientOption,
+    HedgeVariant,
+    HedgeVariantOption,
+    InnerStepsOption,
+    Rival,
+    SodefOption,
+    SodefSolverOption,
+    SolverName,
+    build_rival,
+    check_options,
+    head_for,
+    rival_settings,
+)
 from igdefense.defenses.ig_defense import defend
+from igdefense.defenses.rivals.head import Head
 from igdefense.defenses.smoothing import Smoothed
 from igdefense.errors import OutputError, SettingError
 from igdefense.expert.suite import columns_of
@@ -44,7 +60,7 @@ from igdefense.verdicts.evaluate import evaluate as run_evaluation
 from igdefense.verdicts.run import Run
 from igdefense.verdicts.verify import verify as find_faults
 
-RANKING = "ranking.safetensors"
+RANKING, HEAD = "ranking.safetensors", "sodef.safetensors"
 
 
 class Defense(StrEnum):
@@ -52,6 +68,9 @@ class Defense(StrEnum):
     LO_IR = "lo-ir"
     RANDOM = "random"
     SMOOTHING = "smoothing"
+    HEDGE = Rival.HEDGE.value
+    ANTI_ADVERSARY = Rival.ANTI_ADVERSARY.value
+    SODEF = Rival.SODEF.value
 
 
 class SuiteName(StrEnum):
@@ -71,6 +90,7 @@ class ModeName(StrEnum):
 
 @app.command()
 def evaluate(
+    ctx: typer.Context,
     model: ModelArg,
     out: Annotated[Path, typer.Option(help="Folder of the run; the same command resumes it.")],
     defense: Annotated[Defense, typer.Option(help="What to judge.")] = Defense.LO_IR,
@@ -125,8 +145,16 @@ def evaluate(
         Path | None, typer.Option(help="Folder of finished units; .store beside --out.")
     ] = None,
     force_ranking: ForceRankingOption = False,
+    hedge_variant: HedgeVariantOption = HedgeVariant.AUTHORS,
+    inner_steps: InnerStepsOption = None,
+    anti_adversary_eps: AntiAdversaryEpsOption = None,
+    gradient: GradientOption = None,
+    sodef: SodefOption = None,
+    sodef_solver: SodefSolverOption = SolverName.RK4,
 ) -> None:
     """Attack a defense and its base model; an image is robust only if it survives everything.
+
+    The rivals are there to compare with: `--defense hedge --gradient through`, say.
 
     Example: `igd evaluate embedded --defense lo-ir --keep 16 --suite paper --n 200 --mode cascade
     --workers 2 --out runs/lo-ir`
@@ -137,7 +165,15 @@ def evaluate(
         **{"model": model, "arch": arch, "mean": mean, "std": std},
         **{"data": data, "n": n, "size": size, "defense": defense.value, "keep": keep},
         **{"sigma": sigma, "samples": samples, "temperature": temperature, "seed": seed},
+        "rival": rival_settings(
+            variant=hedge_variant,
+            steps=inner_steps,
+            eps=anti_adversary_eps,
+            gradient=gradient,
+            solver=sodef_solver,
+        ),
     }
+    check_options(ctx, defense.value)
     columns_of(suite.value, Linf(eps), _budget(budget or []))  # refuse bad settings before any work
     judged = images_for(data, data_dir, n, size)
     base = load_model(model, arch, mean=channels(mean), std=channels(std))
@@ -149,7 +185,8 @@ def evaluate(
             )
         scores = _ranking(base, ranking, probe, force_ranking)
         scores = shuffled(scores, seed) if defense is Defense.RANDOM else scores
-    deployed = _defended(base, scores, recipe)
+    head = head_for(defense.value, base, sodef)
+    deployed = _defended(base, scores, recipe, head)
     run = run_evaluation(
         deployed,
         judged,
@@ -164,7 +201,9 @@ def evaluate(
         batch_size=batch_size,
         draws=draws,
         budget=_budget(budget or []),
-        name=f"{model}, {defense.value}" + (f"-{keep}" if scores is not None else ""),
+        name=f"{model}, {defense.value}"
+        + (f"-{keep}" if scores is not None else "")
+        + (f" ({hedge_variant.value})" if defense is Defense.HEDGE else ""),
         recipe=recipe,
     )
     if scores is not None:
@@ -184,6 +223,8 @@ def evaluate(
             ),
         )
         run.save(out)
+    if head is not None:
+        head.save(out / HEAD)
     typer.echo(run.table())
     typer.echo(f"-> {out}")
 
@@ -209,7 +250,8 @@ def verify(
     )
     scores = Ranking.load(run / RANKING) if recipe["keep"] is not None else None
     data = images_for(recipe["data"], data_dir, recipe["n"], recipe["size"])
-    faults = find_faults(run, _defended(base, scores, recipe), data, base=base)
+    head = head_for(recipe["defense"], base, run / HEAD)
+    faults = find_faults(run, _defended(base, scores, recipe, head), data, base=base)
     for fault in faults:
         typer.echo(fault)
     attacked = sum(int(verdict.tested.sum()) for verdict in finished.verdicts.values())
@@ -220,7 +262,13 @@ def verify(
     )
 
 
-def _defended(base: nn.Module, ranking: Ranking | None, recipe: dict[str, Any]) -> nn.Module:
+def _defended(
+    base: nn.Module, ranking: Ranking | None, recipe: dict[str, Any], head: Head | None
+) -> nn.Module:
+    if recipe["defense"] in list(Rival):
+        return build_rival(
+            Rival(recipe["defense"]), base, recipe["rival"], head, int(recipe["seed"])
+        )
     noise = {name: recipe[name] for name in ("sigma", "samples", "seed")}
     if recipe["defense"] == Defense.NONE:
         return base

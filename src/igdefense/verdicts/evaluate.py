@@ -167,6 +167,7 @@ def _settings(
             }
             for column in setting.columns
         },
+        "gradients": {column.name: setting.gradients(column) for column in setting.columns},
         "versions": {
             "igdefense": __version__,
             "torch": torch.__version__,

@@ -92,6 +92,8 @@ class Run:
             "",
             headline(self.clean, self.verdicts, self.worst_case, self._expert()),
         ]
+        ways = {way for way in s.get("gradients", {}).values() if way in ("around", "through")}
+        parts[0] += "".join(f", gradients {way} the inner loop" for way in sorted(ways))
         cascade = s["mode"] == "cascade"
         if self.against_base:
             parts += ["", "Defended minus base on the same images, in percentage points:"]

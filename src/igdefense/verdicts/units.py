@@ -93,6 +93,16 @@ class Setting:
             self._units[column.name] = hash_text(QUERIED, *about)
         return self._units[column.name]
 
+    def gradients(self, column: Column) -> str:
+        """Whose gradients a column follows: a rival says how it is differentiated."""
+        if not column.gradient:
+            return "none"
+        if column.target == "base":
+            return "the base model's (transfer)"
+        if column.target == "surrogate":
+            return "a surrogate's"
+        return str(getattr(self.defense, "gradient", "own"))
+
 
 @dataclass(frozen=True)
 class Task:
