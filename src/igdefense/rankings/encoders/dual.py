@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -26,7 +27,7 @@ class DualEncoder(nn.Module):
         self.widths = tuple(widths)
         self.normalize = Normalize(CIFAR10_MEAN, CIFAR10_STD)
         stages: list[nn.Module] = [_convolution(3, widths[0])]
-        for before, width in zip(widths, widths[1:], strict=False):
+        for before, width in pairwise(widths):
             stages += [nn.MaxPool2d(2), _convolution(before, width), _Residual(width)]
         self.stages = nn.Sequential(*stages)
         self.project = nn.Linear(widths[-1], features)

@@ -5,6 +5,9 @@ from typing import Protocol, runtime_checkable
 
 from igdefense.errors import SettingError
 from igdefense.rankings.encoders.dual import Embeddings
+from igdefense.rankings.encoders.embedded import EmbeddedEncoder
+from igdefense.rankings.encoders.open_clip import OpenClipEncoder
+from igdefense.rankings.encoders.transformers import TransformersEncoder
 from igdefense.types import Images
 
 FORMS = (
@@ -31,15 +34,9 @@ def load_encoder(spec: str) -> Encoder:
     """The encoder a string names; nothing is ever downloaded."""
     kind, _, name = spec.partition(":")
     if kind == "embedded":
-        from igdefense.rankings.encoders.embedded import EmbeddedEncoder
-
         return EmbeddedEncoder.find(name)
     if kind == "open_clip" and name:
-        from igdefense.rankings.encoders.open_clip import OpenClipEncoder
-
         return OpenClipEncoder.find(name)
     if kind == "transformers" and name:
-        from igdefense.rankings.encoders.transformers import TransformersEncoder
-
         return TransformersEncoder.find(name)
     raise SettingError(f"Unknown encoder {spec!r}; expected {FORMS}.")
