@@ -42,6 +42,9 @@ class TransformersEncoder:
         """A folder that `save_pretrained` wrote, or a name whose files are in the hub's cache."""
         transformers = import_optional("transformers", "transformers")
         import_optional("transformers.models.clip.modeling_clip", "transformers")
+        bars = transformers.utils.logging
+        shown = bars.is_progress_bar_enabled()
+        bars.disable_progress_bar()
         try:
             model, loading = transformers.AutoModel.from_pretrained(
                 name, local_files_only=True, output_loading_info=True
@@ -57,6 +60,9 @@ class TransformersEncoder:
             raise ModelError(
                 f"{name} cannot be loaded by transformers: {one_line(error)}."
             ) from error
+        finally:
+            if shown:
+                bars.enable_progress_bar()
         if not hasattr(model, "get_image_features") or not hasattr(model, "get_text_features"):
             raise ModelError(
                 f"{name} holds a {type(model).__name__}, which has no images and texts in one "
