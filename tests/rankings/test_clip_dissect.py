@@ -68,9 +68,9 @@ def cache(tmp_path: Path) -> Cache:
 def test_every_measure_finds_the_neuron_that_sees_the_colour(
     similarity: str, probe: Data, cache: Cache
 ) -> None:
-    model, top = Looker().eval(), {"top_k": 20} if similarity == "soft-wpmi" else {}
+    model, top = Looker().eval(), 20 if similarity == "soft-wpmi" else None
     ranking = igd.clip_dissect(
-        model, probe, "layer", encoder=Colours(), similarity=similarity, cache=cache, **top
+        model, probe, "layer", encoder=Colours(), similarity=similarity, cache=cache, top_k=top
     )
     assert ranking.order[:, 0].tolist() == [0, 1, 2]
     again = igd.clip_dissect(
@@ -81,7 +81,7 @@ def test_every_measure_finds_the_neuron_that_sees_the_colour(
         similarity=similarity,
         cache=cache,
         class_names=("blue", "red", "green"),
-        **top,
+        top_k=top,
     )
     assert again.order[:, 0].tolist() == [2, 0, 1]
 
@@ -179,9 +179,7 @@ def test_templates_are_averaged(probe: Data, cache: Cache) -> None:
 def test_a_probe_set_smaller_than_top_k_is_told_of(
     probe: Data, cache: Cache, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ranking = igd.clip_dissect(
-        Looker().eval(), probe[:60], "layer", encoder=Colours(), cache=cache
-    )
+    ranking = igd.clip_dissect(Looker().eval(), probe[:60], "layer", encoder=Colours(), cache=cache)
     assert "60 images, fewer than top_k = 100: all 60 were used" in caplog.text
     assert "top_k=60" in ranking.provenance["settings"]
 

@@ -118,7 +118,9 @@ def test_weights_that_were_never_downloaded_name_the_download() -> None:
         igd.load_encoder("transformers:openai/clip-vit-base-patch16")
 
 
-def test_a_name_is_found_in_the_hub_s_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_is_found_in_the_hub_s_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package("transformers")
     cache = tmp_path / "hub"
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
@@ -140,7 +142,7 @@ def test_a_tag_s_weights_are_found_in_the_hub_s_cache(
     (made.parents[1] / "refs" / "main").write_text("abc")
     monkeypatch.setattr(open_clip, "list_models", lambda: ["small"])
     factory = importlib.import_module("open_clip.factory")
-    monkeypatch.setitem(factory._MODEL_CONFIGS, "small", open_clip_config())  # type: ignore[attr-defined]
+    monkeypatch.setitem(factory._MODEL_CONFIGS, "small", open_clip_config())
     tag = {"hf_hub": "someone/small/", "mean": MEAN, "std": STD, "quick_gelu": True}
     monkeypatch.setattr(open_clip, "get_pretrained_cfg", lambda *_: tag)
     encoder: Any = igd.load_encoder("open_clip:small/mine")
@@ -181,7 +183,7 @@ def test_a_model_without_texts_is_refused(tmp_path: Path) -> None:
 def test_a_missing_or_broken_package_is_one_sentence(
     spec: str, wanted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, spec.split(":")[0], None)
+    monkeypatch.setitem(sys.modules, spec.split(":", maxsplit=1)[0], None)
     with pytest.raises(
         ModelError, match=rf"needs the package {wanted}: pip install 'igdefense\[clip\]'"
     ):

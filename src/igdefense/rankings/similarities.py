@@ -19,7 +19,8 @@ from igdefense.types import Scores
 Cosines = Float[Tensor, "images classes"]
 Averages = Float[Tensor, "images neurons"]
 Measure = Callable[..., Scores]
-CHUNK = 2**23  # numbers at a time
+CHUNK = 2**23  # activations at a time
+SMALL = 2**20  # likelihoods at a time
 
 
 @torch.no_grad()
@@ -125,21 +126,22 @@ def _information(
     weight: float,
     likelihood: Callable[[Tensor], Tensor],
 ) -> Tensor:
-    shares = (similarities.T * scale).softmax(dim=0).T.contiguous()  # this way round is faster
+    shares = (similarities.T.double() * scale).softmax(dim=0).T.contiguous()  # faster so
     sums: list[Tensor] = []
-    for some in _chunks(activations, top * similarities.shape[1]):
-        shown = F.embedding(top_images(some, top), shares)  # neurons x images x classes
-        factors = likelihood(shown.double())
-        # Fewer logarithms: a product of 32 is above 1e-230, and a double holds 1e-307.
-        logs = [part.prod(1).log() for part in factors.split(32, dim=1)]
-        sums.append(torch.stack(logs).sum(0))
+    few = max(1, SMALL // (top * similarities.shape[1]))
+    for some in _chunks(activations):
+        for best in top_images(some, top).split(few):
+            factors = likelihood(F.embedding(best, shares))  # neurons x images x classes
+            # Fewer logarithms: a product of 32 is above 1e-230, and a double holds 1e-307.
+            logs = [part.prod(1).log() for part in factors.split(32, dim=1)]
+            sums.append(torch.stack(logs).sum(0))
     evidence = torch.cat(sums).T
     mean = evidence.logsumexp(1, keepdim=True) - math.log(evidence.shape[1])
     return (evidence - weight * mean).to(activations.dtype)
 
 
-def _chunks(activations: Tensor, each: int) -> Iterator[Tensor]:
-    """Some neurons at a time, at `each` numbers for one or as many as there are images."""
+def _chunks(activations: Tensor, each: int = 0) -> Iterator[Tensor]:
+    """Some neurons at a time, by the images or, if that is more, `each` numbers for a neuron."""
     size = max(1, CHUNK // max(each, len(activations)))
     for start in range(0, activations.shape[1], size):
         yield activations[:, start : start + size].contiguous()

@@ -1,38 +1,52 @@
 """The images that excite each neuron most, for all neurons at once."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
-BLOCK = 32
+BLOCK = 25  # images
+SLAB = 2**18  # activations
 
 
 def top_images(activations: Float[Tensor, "images neurons"], k: int) -> Int[Tensor, "neurons _k"]:
     """Each neuron's `k` most exciting images, the first first; ties go to the lower number.
 
     The k-th largest of the maxima of blocks of images bounds the k-th largest activation from
-    below, so few images are left to sort: a fifth of the time of sorting or selecting them all.
+    below, so few images are left to sort. On the CPU, where numpy selects faster than torch.
     """
-    neurons = activations.shape[1]
-    least = _lower_bound(activations, k)
-    chosen = np.flatnonzero((activations >= least).cpu().numpy())  # torch's is three times slower
-    places = torch.from_numpy(chosen).to(activations.device)
+    values: NDArray[Any] = activations.cpu().numpy()
+    neurons = values.shape[1]
+    places, chosen = _above(values, _lower_bound(values, k))
     image, neuron = places // neurons, places % neurons
-    order = _by_neuron_then_value(neuron, activations.take(places))
+    order = _by_neuron_then_value(neuron, chosen)
     counts = torch.bincount(neuron, minlength=neurons)
     starts = counts.cumsum(0) - counts
-    first = torch.arange(k, device=activations.device)
-    return image[order[starts[:, None] + first]]
+    return image[order[starts[:, None] + torch.arange(k)]].to(activations.device)
 
 
-def _lower_bound(activations: Tensor, k: int) -> Tensor:
-    images, neurons = activations.shape
-    whole = images // BLOCK * BLOCK
-    if whole < k * BLOCK:
-        return activations.amin(0)
-    maxima = activations[:whole].reshape(-1, BLOCK, neurons).amax(1)
-    return maxima.T.contiguous().topk(k, dim=1, sorted=False).values.amin(1)
+def _above(values: NDArray[Any], bound: NDArray[Any]) -> tuple[Tensor, Tensor]:
+    """Where the values reach their neuron's bound, and those values; some images at a time."""
+    step = max(1, SLAB // len(bound))
+    mask = np.empty((step, len(bound)), dtype=bool)  # used again and again: new memory is slow
+    places, chosen = [], []
+    for start in range(0, len(values), step):
+        some = values[start : start + step]
+        here = np.flatnonzero(np.greater_equal(some, bound, out=mask[: len(some)]))
+        places.append(here + start * len(bound))
+        chosen.append(some.reshape(-1)[here])
+    return torch.from_numpy(np.concatenate(places)), torch.from_numpy(np.concatenate(chosen))
+
+
+def _lower_bound(values: NDArray[Any], k: int) -> NDArray[Any]:
+    blocks = len(values) // BLOCK
+    if blocks < k:
+        return np.asarray(values.min(axis=0))
+    maxima = values[: blocks * BLOCK].reshape(blocks, BLOCK, -1).max(axis=1)
+    return np.partition(np.ascontiguousarray(maxima.T), blocks - k, axis=1)[:, blocks - k]
 
 
 def _by_neuron_then_value(neuron: Tensor, value: Tensor) -> Tensor:
