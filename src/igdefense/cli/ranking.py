@@ -44,10 +44,11 @@ from igdefense.layers import layers as list_layers
 from igdefense.models.architectures import default_layer
 from igdefense.models.check import check_model
 from igdefense.models.load import load_model
-from igdefense.rankings.clip_dissect import BARE, clip_dissect_layers
+from igdefense.rankings.clip_dissect import clip_dissect_layers
 from igdefense.rankings.controls import inverted, random_for
 from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.rankings.net_dissect import net_dissect
+from igdefense.rankings.prompts import BARE
 from igdefense.rankings.ranking import Ranking
 
 

@@ -95,6 +95,7 @@ def train_encoder(
     record: dict[str, Any] = {
         "encoder": WHAT,
         "command": shlex.join(["igd", *sys.argv[1:]]),
+        "data": data,
         "recipe": repr(recipe),
         "fingerprint": encoder.identity,
         "parameters": sum(tensor.numel() for tensor in model.parameters()),

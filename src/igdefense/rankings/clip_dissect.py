@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from igdefense import __version__
 from igdefense.data.data import Data
-from igdefense.errors import DataError, ModelError, SettingError
+from igdefense.errors import ModelError, SettingError
 from igdefense.layers import reading
 from igdefense.models.check import check_model
 from igdefense.models.fingerprint import weights_fingerprint
@@ -18,6 +18,7 @@ from igdefense.progress import track
 from igdefense.rankings.cache import Cache, default_folder
 from igdefense.rankings.encoders.encoder import Encoder, load_encoder
 from igdefense.rankings.maps import averages
+from igdefense.rankings.prompts import BARE, check_names, check_templates, embedded
 from igdefense.rankings.ranking import Ranking
 from igdefense.rankings.similarities import (
     MEASURES,
@@ -41,7 +42,6 @@ __all__ = [
     "wpmi",
 ]
 log = logging.getLogger(__name__)
-BARE = ("{}",)
 
 
 def clip_dissect(
@@ -99,15 +99,16 @@ def clip_dissect_layers(
 ) -> dict[str, Ranking]:
     """As `clip_dissect`, for several layers from one pass of the model over the data."""
     settings = _measure_settings(similarity, top_k, len(data))
-    _check_templates(templates)
+    check_templates(templates)
     names = tuple(data.class_names if class_names is None else class_names)
-    _check_names(names, check_model(model, data.images[:2].to(_device(model))))
+    check_names(names, check_model(model, data.images[:2].to(_device(model))))
     probes = _outputs(model, layers, data.images[:2].to(_device(model)))
     loaded = load_encoder(encoder) if isinstance(encoder, str) else encoder
     store = cache or Cache(default_folder())
     cosines = _cosines(loaded, data, names, templates, batch_size, store, progress)
     fingerprint = weights_fingerprint(model)
     found = _activations(model, fingerprint, probes, data, batch_size, store, progress)
+    _warn(names, similarity, top_k, len(data))
     told = {"similarity": similarity, **settings, "templates": "|".join(templates)}
     provenance = {
         "method": "CD-IR",
@@ -139,15 +140,14 @@ def _cosines(
     key = (*origin, *names, "in", *templates)
     cosines = cache.get("cosines", *key)
     if cosines is None:
-        texts = [encoder.texts([t.format(n) for n in names]).float() for t in templates]
-        mean = nn.functional.normalize(torch.stack(texts).mean(0), dim=1).cpu()
+        prompts = embedded(encoder, names, templates)
         embeddings = cache.get("embeddings", *origin)
         if embeddings is None:
             count = -(-len(data) // batch_size)
             batches = track(data.batches(batch_size), "CD-IR, encoder", progress, total=count)
             embeddings = torch.cat([encoder.images(images).float().cpu() for images, _ in batches])
             cache.put(embeddings, "embeddings", *origin)
-        cosines = embeddings @ mean.T
+        cosines = embeddings @ prompts.T
         if not cosines.isfinite().all():
             raise ModelError("The encoder returns NaN or infinite embeddings; check its weights.")
         cache.put(cosines, "cosines", *key)
@@ -215,40 +215,18 @@ def _measure_settings(similarity: str, top_k: int | None, images: int) -> dict[s
     wanted = TOP_K[similarity] if top_k is None else top_k
     if wanted < 1:
         raise SettingError(f"top_k = {wanted}; expected at least 1.")
+    return {"top_k": min(wanted, images)}
+
+
+def _warn(names: Sequence[str], similarity: str, top_k: int | None, images: int) -> None:
+    """Tell of what was done, but may not be what was meant."""
+    wanted = top_k or TOP_K.get(similarity, 0)
     if wanted > images:
         log.warning(
             "The probe set has %d images, fewer than top_k = %d: all %d were used.",
             *(images, wanted, images),
         )
-    return {"top_k": min(wanted, images)}
-
-
-def _check_templates(templates: Sequence[str]) -> None:
-    for template in templates:
-        if template.count("{}") != 1 or template.replace("{}", "").count("{"):
-            raise SettingError(
-                f"The template {template!r} needs one {{}}, where the class name goes: "
-                "'a photo of a {}'."
-            )
-    if not templates:
-        raise SettingError("There is no template; '{}' stands for bare class names.")
-
-
-def _check_names(names: Sequence[str], classes: int) -> None:
-    if len(names) != classes:
-        raise DataError(
-            f"The model has {classes} logits but there are {len(names)} class names; give one for "
-            "each (--class-names)."
-        )
-    empty = [number for number, name in enumerate(names) if not name.strip()]
-    if empty:
-        raise DataError(f"The name of class {empty[0]} is empty; name every class (--class-names).")
-    twice = sorted({name for name in names if list(names).count(name) > 1})
-    if twice:
-        raise DataError(
-            f"The class name {twice[0]!r} is there twice; CD-IR tells classes apart by name."
-        )
-    if list(names) == [str(number) for number in range(classes)]:
+    if list(names) == [str(number) for number in range(len(names))]:
         log.warning("The class names are mere numbers; name the classes (--class-names).")
 
 
