@@ -22,6 +22,7 @@ def test_the_table_has_the_base_model_the_defense_and_its_controls(rows: list[Ro
     assert [row.name for row in rows] == [
         "base model",
         "IG-Defense, LO-IR-16",
+        "IG-Defense, CD-IR-16",
         "random ranking-16",
         "smoothing alone",
     ]

@@ -12,6 +12,8 @@ from igdefense.layers import Layer, layers
 from igdefense.split import Split, split
 from igdefense.rankings.ranking import Ranking
 from igdefense.rankings.leave_one_out import leave_one_out
+from igdefense.rankings.clip_dissect import clip_dissect, clip_dissect_layers
+from igdefense.rankings.encoders.encoder import load_encoder
 from igdefense.rankings.net_dissect import net_dissect
 from igdefense.rankings.controls import inverted, shuffled
 from igdefense.rankings.compare import Comparison, compare
@@ -56,6 +58,8 @@ __all__ = [
     "Tuning",
     "Verdict",
     "__version__",
+    "clip_dissect",
+    "clip_dissect_layers",
     "compare",
     "cost",
     "curves",
@@ -68,6 +72,7 @@ __all__ = [
     "leave_one_out",
     "load_data",
     "load_defense",
+    "load_encoder",
     "load_model",
     "net_dissect",
     "shipped_head",

@@ -16,6 +16,7 @@ from igdefense.defenses.smoothing import Smoothed
 from igdefense.models.load import load_model
 from igdefense.progress import track
 from igdefense.randomness import Streams, seed_of
+from igdefense.rankings.clip_dissect import clip_dissect
 from igdefense.rankings.controls import shuffled
 from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.types import Images, Labels
@@ -32,19 +33,28 @@ class Row:
 
 
 def first_look(
-    *, n: int = 200, keep: int = 16, steps: int = 20, eps: float = 8 / 255, seed: int = 0
+    *,
+    n: int = 200,
+    keep: int = 16,
+    steps: int = 20,
+    eps: float = 8 / 255,
+    seed: int = 0,
+    encoder: str = "embedded",
 ) -> list[Row]:
-    """Clean and PGD accuracy of the base model, LO-IR, a random ranking and smoothing alone.
+    """Clean and PGD accuracy of the base model, LO-IR, CD-IR, a random ranking and smoothing alone.
 
     Each is attacked itself, through its own gradients, and judged on a draw of noise that the
     attack has not seen.
     """
     model = load_model("embedded")
-    ranking = leave_one_out(model, load_data("embedded:probe"), layer="layer4")
+    probe = load_data("embedded:probe")
+    ranking = leave_one_out(model, probe, layer="layer4")
+    by_names = clip_dissect(model, probe, layer="layer4", encoder=encoder)
     sigma = eps / 2
     contenders: dict[str, nn.Module] = {
         "base model": model,
         f"IG-Defense, LO-IR-{keep}": defend(model, ranking, keep, sigma=sigma, seed=seed),
+        f"IG-Defense, CD-IR-{keep}": defend(model, by_names, keep, sigma=sigma, seed=seed),
         f"random ranking-{keep}": defend(
             model, shuffled(ranking, seed), keep, sigma=sigma, seed=seed
         ),

@@ -12,7 +12,7 @@ from igdefense.errors import IGDefenseError
 
 ORDER = (
     *("layers", "rank", "compare", "explain", "tune", "defend", "predict", "evaluate", "verify"),
-    *("diff", "cost", "train", "data", "demo"),
+    *("diff", "cost", "train", "train-encoder", "data", "demo"),
 )
 
 
@@ -103,4 +103,5 @@ from igdefense.cli import (  # noqa: E402
     ranking,  # noqa: F401
     rankings,  # noqa: F401
     train,  # noqa: F401
+    train_encoder,  # noqa: F401
 )

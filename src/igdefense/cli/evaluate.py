@@ -10,6 +10,7 @@ from torch import nn
 
 from igdefense.attacks.threat import Linf
 from igdefense.cli.app import app
+from igdefense.cli.cd_ir import EncoderOption
 from igdefense.cli.options import (
     ArchOption,
     CountOption,
@@ -52,6 +53,7 @@ from igdefense.errors import OutputError, SettingError
 from igdefense.expert.suite import columns_of
 from igdefense.models.architectures import default_layer
 from igdefense.models.load import load_model
+from igdefense.rankings.clip_dissect import clip_dissect
 from igdefense.rankings.controls import shuffled
 from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.rankings.ranking import Ranking
@@ -66,6 +68,7 @@ RANKING, HEAD = "ranking.safetensors", "sodef.safetensors"
 class Defense(StrEnum):
     NONE = "none"
     LO_IR = "lo-ir"
+    CD_IR = "cd-ir"
     RANDOM = "random"
     SMOOTHING = "smoothing"
     HEDGE = Rival.HEDGE.value
@@ -119,6 +122,7 @@ def evaluate(
     probe: Annotated[
         str, typer.Option(help="Data for the ranking, where --ranking is not given.")
     ] = "embedded:probe",
+    encoder: EncoderOption = "embedded",
     sigma: SigmaOption = "4/255",  # type: ignore[assignment]
     samples: SamplesOption = 1,
     temperature: TemperatureOption = "0.01",  # type: ignore[assignment]
@@ -178,12 +182,13 @@ def evaluate(
     judged = images_for(data, data_dir, n, size)
     base = load_model(model, arch, mean=channels(mean), std=channels(std))
     scores = None
-    if defense in (Defense.LO_IR, Defense.RANDOM):
+    if defense in (Defense.LO_IR, Defense.CD_IR, Defense.RANDOM):
         if keep is None:
             raise SettingError(
-                "--defense lo-ir and random need --keep; `igd tune` helps to choose."
+                "--defense lo-ir, cd-ir and random need --keep; `igd tune` helps to choose."
             )
-        scores = _ranking(base, ranking, probe, force_ranking)
+        by_names = encoder if defense is Defense.CD_IR else None
+        scores = _ranking(base, ranking, probe, force_ranking, by_names)
         scores = shuffled(scores, seed) if defense is Defense.RANDOM else scores
     head = head_for(defense.value, base, sodef)
     deployed = _defended(base, scores, recipe, head)
@@ -278,13 +283,18 @@ def _defended(
     return defend(base, ranking, recipe["keep"], temperature=temperature, force=True, **noise)
 
 
-def _ranking(base: nn.Module, path: Path | None, probe: str, force: bool) -> Ranking:
+def _ranking(
+    base: nn.Module, path: Path | None, probe: str, force: bool, encoder: str | None
+) -> Ranking:
     if path is not None:
         return Ranking.load(path, base, force=force)
     layer = default_layer(base)
     if layer is None:
         raise SettingError("The penultimate layer is not known: rank it first, --ranking FILE.")
-    return leave_one_out(base, images_for(probe, None, None), layer)
+    images = images_for(probe, None, None)
+    if encoder is not None:
+        return clip_dissect(base, images, layer, encoder=encoder)
+    return leave_one_out(base, images, layer)
 
 
 def _budget(pairs: list[str]) -> dict[str, int]:
