@@ -12,7 +12,7 @@ from igdefense.errors import IGDefenseError
 
 ORDER = (
     *("layers", "rank", "compare", "explain", "tune", "defend", "predict", "evaluate", "verify"),
-    *("diff", "cost", "train", "train-encoder", "data", "demo"),
+    *("diff", "cost", "reproduce", "train", "train-encoder", "data", "demo"),
 )
 
 
@@ -102,6 +102,7 @@ from igdefense.cli import (  # noqa: E402
     predict,  # noqa: F401
     ranking,  # noqa: F401
     rankings,  # noqa: F401
+    reproduce,  # noqa: F401
     train,  # noqa: F401
     train_encoder,  # noqa: F401
 )

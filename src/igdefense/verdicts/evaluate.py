@@ -3,7 +3,7 @@
 import json
 import logging
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -40,7 +40,7 @@ def evaluate(
     data: Data,
     *,
     base: nn.Module | None = None,
-    suite: str = "paper",
+    suite: str | Sequence[Column] = "paper",
     eps: float = 8 / 255,
     mode: Mode = "full",
     seed: int = 0,
@@ -62,6 +62,7 @@ def evaluate(
     default) and shared by all runs; the same call after an interruption goes on from there.
     A random defense is judged on one draw, as in the paper, and then on `draws` fresh ones. In
     `full` mode the base is shown the attacks made on it, to be compared with the defense.
+    `suite` is a name, or columns of one's own (then `budget` is theirs, and eps their threat's).
     `recipe` is kept with the results, so that `igd verify` can build the defense again.
     """
     if mode not in ("full", "cascade"):
@@ -84,7 +85,8 @@ def evaluate(
         draws=draws if is_random(defense) else 0,
         judge_base=mode == "full" and _is_rival(base, defense, columns),
     )
-    settings = _settings(setting, suite, eps, mode, name, recipe) | {"left out": left_out}
+    suite_name = suite if isinstance(suite, str) else "own"
+    settings = _settings(setting, suite_name, eps, mode, name, recipe) | {"left out": left_out}
     _claim(folder, settings)
     try:
         with Display(len(data), len(columns), progress) as display:
@@ -101,14 +103,35 @@ def evaluate(
 
 
 def _columns(
-    name: str, eps: float, mode: Mode, budget: Mapping[str, int] | None, defense: nn.Module
+    suite: str | Sequence[Column],
+    eps: float,
+    mode: Mode,
+    budget: Mapping[str, int] | None,
+    defense: nn.Module,
 ) -> tuple[tuple[Column, ...], dict[str, str]]:
     """The columns that say something about this defense, and why the others do not."""
-    columns = columns_of(name, Linf(eps), budget)
+    if isinstance(suite, str):
+        columns = columns_of(suite, Linf(eps), budget)
+    else:
+        columns = tuple(suite)
+        _check_own(columns, Linf(eps), budget)
     reasons = {column.name: column.why_not(defense) for column in columns}
     left_out = {name: reason for name, reason in reasons.items() if reason}
     columns = tuple(column for column in columns if column.name not in left_out)
     return cheapest_first(columns) if mode == "cascade" else columns, left_out
+
+
+def _check_own(columns: Sequence[Column], threat: Linf, budget: Mapping[str, int] | None) -> None:
+    names = [column.name for column in columns]
+    if not columns or len(set(names)) < len(names):
+        raise SettingError(f"A suite needs columns with names of their own, got {names}.")
+    if budget:
+        raise SettingError("A budget changes a suite with a name; put it into your own columns.")
+    for column in columns:
+        if column.attack.threat != threat:
+            raise SettingError(
+                f"{column.name} attacks within {column.attack.threat!r}, not {threat!r}."
+            )
 
 
 def _check(
