@@ -5,6 +5,7 @@ import torch
 
 from igdefense.errors import DataError
 from igdefense.verdicts.accuracies import Accuracies
+from igdefense.verdicts.curve import Curve
 from igdefense.verdicts.diff import diff_runs
 from igdefense.verdicts.difference import NOTHING, compare_accuracies, difference, differences_table
 from igdefense.verdicts.run import Run
@@ -106,3 +107,11 @@ def test_the_headline_names_the_attack_that_broke_most_survivors_of_the_papers()
     assert "a2 broke most of the 5 survivors of the 1 attacks of the paper: 3." in run.table()
     alone = replace(run, verdicts={"apgd": verdicts["apgd"]})
     assert "survivors of" not in alone.table()
+
+
+def test_curves_that_end_above_the_worst_case_are_told() -> None:
+    weak = Verdict.on_all("steps=5", outcomes(3, 4).unsqueeze(1))
+    curve = Curve("steps", "APGD", (5, 10), (weak, weak))
+    note = "The curves end at 75.0 %, above the worst case of 50.0 %"
+    assert note in replace(toy(2), curves=[curve]).table()
+    assert note not in replace(toy(3), curves=[curve]).table()
