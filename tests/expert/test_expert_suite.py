@@ -36,7 +36,7 @@ NOISE_ONLY = {"frozen", "frozen-many", "rays-majority", "self-many"}
 
 @pytest.fixture(scope="module")
 def data() -> Data:
-    images, net = some_images(8), confident_net()
+    images, net = some_images(6), confident_net()
     return Data(images, net(images).argmax(1), CLASSES)
 
 

@@ -24,10 +24,10 @@ def start() -> Tensor:
 @pytest.mark.parametrize(
     "attack",
     [
-        APGD(threat=THREAT, loss="cw", steps=4, best="highest"),
-        APGD(threat=THREAT, loss="cw", steps=4, best="strict"),
-        TargetedAPGD(threat=THREAT, loss="cw", steps=4, targets=2, best="strict"),
-        EveryTarget(threat=THREAT, steps=4, targets=2),
+        APGD(threat=THREAT, loss="cw", steps=1, best="highest"),
+        APGD(threat=THREAT, loss="cw", steps=1, best="strict"),
+        TargetedAPGD(threat=THREAT, loss="cw", steps=1, best="strict"),
+        EveryTarget(threat=THREAT, steps=1),
     ],
     ids=repr,
 )

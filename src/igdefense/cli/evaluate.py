@@ -253,7 +253,8 @@ def verify(
         mean=channels(recipe["mean"]),
         std=channels(recipe["std"]),
     )
-    scores = Ranking.load(run / RANKING) if recipe["keep"] is not None else None
+    masked = recipe["defense"] not in (Defense.NONE, Defense.SMOOTHING)
+    scores = Ranking.load(run / RANKING) if masked else None
     data = images_for(recipe["data"], data_dir, recipe["n"], recipe["size"])
     head = head_for(recipe["defense"], base, run / HEAD)
     faults = find_faults(run, _defended(base, scores, recipe, head), data, base=base)
