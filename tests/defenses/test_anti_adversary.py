@@ -82,11 +82,15 @@ def test_through_two_steps_is_the_chain_of_both(images: Tensor) -> None:
     assert_close(slope(defense, images), slope(by_hand, images))
 
 
-def test_an_image_without_inner_gradient_is_left_alone() -> None:
-    net = nn.Sequential(nn.ReLU(), LinearNet()).eval()
-    x = torch.full((2, 3, 8, 8), -1.0)  # behind the ReLU every slope is zero
-    found = slope(AntiAdversary(net, gradient="through"), x)
-    assert torch.equal(found, torch.zeros_like(found))
+def test_a_prediction_rounded_to_certainty_stops_the_steps_and_bends_nothing(
+    images: Tensor,
+) -> None:
+    net = LinearNet().eval()
+    with torch.no_grad():
+        net.weight.mul_(1e5)  # every inner slope is exactly zero
+    defense = AntiAdversary(net, gradient="through")
+    assert torch.equal(defense(images), net(images))
+    assert_close(slope(defense, images), slope(net, images))
 
 
 def slope(function: object, images: Tensor) -> Tensor:
