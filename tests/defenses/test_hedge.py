@@ -102,3 +102,10 @@ def slope(function: object, images: Tensor) -> Tensor:
     x = images.clone().requires_grad_()
     (found,) = torch.autograd.grad(function(x)[:, 0].sum(), x)  # type: ignore[operator]
     return found
+
+
+def test_its_easier_relative_is_itself_with_five_steps(net: LinearNet, images: Tensor) -> None:
+    defense = Hedge(net, "croce", gradient="through", seed=3)
+    expected = Hedge(net, "croce", steps=5, gradient="through", seed=3)
+    assert defense.easier().identity() == expected.identity() != defense.identity()
+    assert Hedge(net, "croce", steps=2).easier().walk.steps == 2
