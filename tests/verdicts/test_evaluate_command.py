@@ -22,7 +22,10 @@ def igd(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 @pytest.mark.parametrize("defense", ["lo-ir", "cd-ir"])
 def test_a_run_prints_its_table_and_verifies(
-    defense: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    defense: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = tmp_path / "run"
     arguments = ["evaluate", "embedded", "--defense", defense, "--keep", "16", *SMALL]
