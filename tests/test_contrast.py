@@ -37,6 +37,24 @@ def test_captions_of_one_class_are_all_right() -> None:
     assert float(loss) == pytest.approx(math.log(2 * math.exp(2) + 4) - 2)
 
 
+class Particular(Oracle):
+    """Holds `a cat` and `cat` to be different things."""
+
+    def texts(self, texts: Sequence[str]) -> Tensor:
+        return torch.eye(3)[[int(text.startswith("a ")) for text in texts]]
+
+
+def test_a_caption_s_target_is_spread_over_its_class() -> None:
+    """Each of two cats fits one of the two captions: half of the target is on the other."""
+    recipe = Contrastive(class_names=("cat",), templates=("{}", "a {}"), temperature=0.5)
+    seed = next(
+        s for s in range(20) if torch.randint(2, (2,), generator=generator(s)).tolist() == [0, 1]
+    )
+    images, labels = coloured(torch.tensor([0, 1])), torch.tensor([0, 0])
+    loss = recipe.loss(Particular(), images, labels, generator(seed))
+    assert float(loss) == pytest.approx(math.log(math.exp(2) + 1) - 1)
+
+
 def test_zero_shot_counts_the_nearest_bare_name() -> None:
     labels = torch.tensor([0, 1, 2, 2])
     data = Data(coloured(torch.tensor([0, 1, 2, 0])), labels, NAMES)
