@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 from igdefense.data.data import Data
@@ -69,6 +70,8 @@ def test_a_rivals_verdicts_do_not_depend_on_the_batch_and_verify(
     two = run(defense, net, data, tmp_path / "b" / "run", 4, "autoattack-rand")
     for column, verdict in one.verdicts.items():
         assert torch.equal(verdict.robust, two.verdicts[column].robust), column
+        file = f"run/adversarial/{column}.safetensors"
+        assert torch.equal(*(load_file(tmp_path / run / file)["x"] for run in ("a", "b")))
     assert verify(tmp_path / "b" / "run", defense, data) == []
 
 
