@@ -30,6 +30,7 @@ from igdefense.cli.options import (
     channels,
     images_for,
     number,
+    refuse_given,
 )
 from igdefense.cli.rivals import (
     AntiAdversaryEpsOption,
@@ -74,6 +75,9 @@ class Defense(StrEnum):
     HEDGE = Rival.HEDGE.value
     ANTI_ADVERSARY = Rival.ANTI_ADVERSARY.value
     SODEF = Rival.SODEF.value
+
+
+MASKED = (Defense.LO_IR, Defense.CD_IR, Defense.RANDOM)  # those with a ranking
 
 
 class SuiteName(StrEnum):
@@ -178,11 +182,13 @@ def evaluate(
         ),
     }
     check_options(ctx, defense.value)
+    if defense is not Defense.CD_IR:
+        refuse_given(ctx, ("encoder",), f"the defense is {defense.value}")
     columns_of(suite.value, Linf(eps), _budget(budget or []))  # refuse bad settings before any work
     judged = images_for(data, data_dir, n, size)
     base = load_model(model, arch, mean=channels(mean), std=channels(std))
     scores = None
-    if defense in (Defense.LO_IR, Defense.CD_IR, Defense.RANDOM):
+    if defense in MASKED:
         if keep is None:
             raise SettingError(
                 "--defense lo-ir, cd-ir and random need --keep; `igd tune` helps to choose."
@@ -253,8 +259,7 @@ def verify(
         mean=channels(recipe["mean"]),
         std=channels(recipe["std"]),
     )
-    masked = recipe["defense"] not in (Defense.NONE, Defense.SMOOTHING)
-    scores = Ranking.load(run / RANKING) if masked else None
+    scores = Ranking.load(run / RANKING) if recipe["defense"] in MASKED else None
     data = images_for(recipe["data"], data_dir, recipe["n"], recipe["size"])
     head = head_for(recipe["defense"], base, run / HEAD)
     faults = find_faults(run, _defended(base, scores, recipe, head), data, base=base)

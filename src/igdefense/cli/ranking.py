@@ -168,6 +168,7 @@ def rank(
     if not names and usual is None:
         raise SettingError("This model has no usual layer: name one by --layer (`igd layers`).")
     names = names or [str(usual)]
+    check_model(net, probe.images[:2])
     for name in names:
         find(net, name)  # a mistake in the last name shows before any work
     if method is Method.CD_IR:
