@@ -12,7 +12,7 @@ from igdefense.errors import IGDefenseError
 
 ORDER = (
     *("layers", "rank", "compare", "explain", "tune", "defend", "predict", "evaluate", "verify"),
-    *("train", "data", "demo"),
+    *("report", "figures", "train", "data", "demo"),
 )
 
 
@@ -27,7 +27,7 @@ class DataPath(TyperGroup):
 app = typer.Typer(
     cls=DataPath,
     help="Interpretability-guided test-time defense, and the evaluation that tells whether it "
-    "works.\n\nThe path: layers -> rank -> tune -> defend -> predict -> evaluate. Each command's "
+    "works.\n\nThe path: layers -> rank -> tune -> defend -> predict -> evaluate -> report. Each command's "
     "`--help` shows an example.\n\nExample: `igd demo`",
     no_args_is_help=True,
     add_completion=False,
@@ -92,4 +92,4 @@ def _end(message: str, code: int) -> None:
     sys.exit(code)
 
 
-from igdefense.cli import ranking, rankings, defense, predict, evaluate, train, data, demo  # noqa: E402, F401, I001
+from igdefense.cli import ranking, rankings, defense, predict, evaluate, report, train, data, demo  # noqa: E402, F401, I001
