@@ -67,7 +67,9 @@ class ClassDisparity:
         for name, clean, robust in zip(self.class_names, self.clean, self.robust, strict=True):
             lines.append(f"{name:<{width}}  {clean!s:<20}  {robust}")
         clean_mean, robust_mean = self.mean
-        lines.append(f"{'mean of classes':<{width}}  {100 * clean_mean:<20.1f}  {100 * robust_mean:.1f}")
+        lines.append(
+            f"{'mean of classes':<{width}}  {100 * clean_mean:<20.1f}  {100 * robust_mean:.1f}"
+        )
         lines.append(f"best {self.best}, worst {self.worst}, gap {100 * self.gap:.1f} points")
         return "\n".join(lines)
 

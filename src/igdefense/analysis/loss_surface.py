@@ -57,8 +57,8 @@ class LossSurface:
         along = self.losses[:, :, middle].amax(1).mean()
         return (
             f"Cross-entropy over the plane, eps = {self.eps * 255:g}/255, means of "
-            f"{len(self.losses)} images: clean {self.losses[:, middle, middle].mean():.3f}, highest "
-            f"along the gradient {along:.3f}, highest anywhere {along + self.missed:.3f}"
+            f"{len(self.losses)} images: clean {self.losses[:, middle, middle].mean():.3f}, "
+            f"highest along the gradient {along:.3f}, anywhere {along + self.missed:.3f}"
         )
 
     def save(self, path: str | Path) -> None:
@@ -85,7 +85,7 @@ def loss_surface(
     seed: int = 0,
     progress: bool | None = None,
 ) -> LossSurface:
-    """The surface of each image; a random defense keeps the same `draws` of noise at every point."""
+    """The surface of each image; a random defense keeps its `draws` of noise at every point."""
     if points < 3 or points % 2 == 0:
         raise SettingError(f"points = {points}; an odd number, at least 3, has the image inside.")
     if draws < 1:

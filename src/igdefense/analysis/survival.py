@@ -1,6 +1,7 @@
 """Survival: how many images still stand as each attack of a run joins."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from igdefense.verdicts.run import Run
 from igdefense.verdicts.statistics import Share
@@ -28,7 +29,7 @@ class Survival:
     def newly_broken(self) -> tuple[int, ...]:
         """How many images each attack broke that all before it had left standing; 0 for clean."""
         counts = [share.count for share in self.standing]
-        return (0, *(a - b for a, b in zip(counts, counts[1:], strict=False)))
+        return (0, *(a - b for a, b in pairwise(counts)))
 
     def table(self) -> str:
         """One line for each attack that joins."""

@@ -27,8 +27,8 @@ class DataPath(TyperGroup):
 app = typer.Typer(
     cls=DataPath,
     help="Interpretability-guided test-time defense, and the evaluation that tells whether it "
-    "works.\n\nThe path: layers -> rank -> tune -> defend -> predict -> evaluate -> report. Each command's "
-    "`--help` shows an example.\n\nExample: `igd demo`",
+    "works.\n\nThe path: layers -> rank -> tune -> defend -> predict -> evaluate -> report. "
+    "Each command's `--help` shows an example.\n\nExample: `igd demo`",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",

@@ -35,7 +35,7 @@ SERIES: tuple[tuple[Definition, bool, str], ...] = (
 
 def shift_figure(name: str, shift: ActivationShift, attack: str) -> Figure:
     """Bars for each group of neurons: two definitions, successful and unsuccessful attacks."""
-    plot = blank("important neurons of", "change of activation", barmode="group")
+    plot = blank("important neurons of the", "change of activation", barmode="group")
     rows: list[Row] = []
     for definition, successful, colour in SERIES:
         changes = shift.of(definition, successful)
@@ -70,7 +70,7 @@ def shift_figure(name: str, shift: ActivationShift, attack: str) -> Figure:
         f"shift-{_slug(name)}",
         f"Activation shift: {name}",
         f"Base model at {shift.layer}, attacked by {attack}; a class's neurons are its top "
-        f"{shift.keep} of {shift.neurons} by {shift.ranking}, {shift.unimportant} are in no class's. "
+        f"{shift.keep} of {shift.neurons} by {shift.ranking}, {shift.unimportant} are in none. "
         "Paper: change of the mean activation. Released: mean of each image's own change, images "
         "right when clean only. Whiskers: 95 %, bootstrap over images.",
         plot,
@@ -108,9 +108,12 @@ def surface_figures(surfaces: Mapping[str, LossSurface]) -> list[Figure]:
             margin={"l": 0, "r": 0, "t": 8, "b": 8},
             scene={
                 "xaxis": {"title": {"text": "across, /255"}},
-                "yaxis": {"title": {"text": "along gradient, /255"}},
+                "yaxis": {"title": {"text": "along, /255"}},
                 "zaxis": {"title": {"text": "loss"}, "range": [low, high]},
-                "camera": {"eye": {"x": -1.5, "y": -1.6, "z": 0.8}},
+                "camera": {
+                    "eye": {"x": -1.6, "y": -1.75, "z": 1.05},
+                    "center": {"x": 0, "y": 0, "z": -0.12},
+                },
             },
         )
         flat = blank("across the gradient, /255", "along the gradient, /255", legend=False)
@@ -128,8 +131,8 @@ def surface_figures(surfaces: Mapping[str, LossSurface]) -> list[Figure]:
         )
         about = (
             f"Mean cross-entropy of {len(surface.losses)} images over a plane through the whole "
-            f"eps-ball ({255 * surface.eps:g}/255): along the sign of the model's own gradient, and "
-            f"across it. The plane holds {surface.missed:.3f} more loss than the gradient's line."
+            f"eps-ball ({255 * surface.eps:g}/255): along the sign of the model's own gradient "
+            f"and across it. The plane holds {surface.missed:.3f} more loss than the gradient's line."
         )
         slug = _slug(name)
         common = (head, tuple(rows))

@@ -158,18 +158,25 @@ def _costs(exhibits: Sequence[Exhibit], progress: bool | None) -> dict[str, floa
     ratios: dict[str, list[float]] = {e.name: [] for e in usable}
     for number in track(range(SPEED_ROUNDS + 1), "timing", progress):
         for e in usable:
-            assert e.base is not None and e.defense is not None and e.data is not None
-            images = e.data.images[:SPEED_BATCH].contiguous(memory_format=torch.channels_last)
-            seconds = []
-            for model in (e.base, e.defense):
-                started = time.perf_counter()
-                model(images)
-                seconds.append(time.perf_counter() - started)
+            seconds = _seconds(e)
             if number:  # the first round warms up
                 ratios[e.name].append(seconds[1] / seconds[0])
     medians = {name: statistics.median(values) for name, values in ratios.items()}
     same = {e.name for e in usable if e.base is e.defense}
     return {name: 1.0 if name in same else value for name, value in medians.items()}
+
+
+def _seconds(e: Exhibit) -> list[float]:
+    """Of a call of the base model, and of the defense."""
+    assert e.data is not None
+    images = e.data.images[:SPEED_BATCH].contiguous(memory_format=torch.channels_last)
+    seconds = []
+    for model in (e.base, e.defense):
+        assert model is not None
+        started = time.perf_counter()
+        model(images)
+        seconds.append(time.perf_counter() - started)
+    return seconds
 
 
 def _comparison(exhibits: Sequence[Exhibit]) -> Comparison | None:

@@ -69,7 +69,9 @@ class Exhibit:
         return best[0] if best else None
 
     def saved_some(self, attack: str) -> bool:
-        return self.folder is not None and (self.folder / IMAGES / f"{attack}.safetensors").is_file()
+        return (
+            self.folder is not None and (self.folder / IMAGES / f"{attack}.safetensors").is_file()
+        )
 
 
 def side_by_side(exhibits: Sequence[Exhibit]) -> tuple[Exhibit, ...]:

@@ -49,16 +49,14 @@ def shown(text: str) -> str:
     return html.escape(text, quote=False)
 
 
-def blank(
-    x: str, y: str, *, legend: bool = True, **layout: Any
-) -> go.Figure:
+def blank(x: str, y: str, *, legend: bool = True, **layout: Any) -> go.Figure:
     """An empty plot with its axes named; the page sets fonts and colours."""
     plot = go.Figure()
     plot.update_layout(
         template="none",
-        margin={"l": 60, "r": 16, "t": 16, "b": 56},
-        xaxis={"title": {"text": x}, "automargin": True},
-        yaxis={"title": {"text": y}, "automargin": True},
+        margin={"l": 70, "r": 16, "t": 16, "b": 56},
+        xaxis={"title": {"text": x, "standoff": 10}, "automargin": True},
+        yaxis={"title": {"text": y, "standoff": 14}, "automargin": True},
         showlegend=legend,
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "xanchor": "left"},
         **layout,

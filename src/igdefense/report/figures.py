@@ -11,7 +11,8 @@ from igdefense.defenses.tune import Tuning
 from igdefense.report.figure import COLOURS, DASHES, GREY, SYMBOLS, Figure, Row, blank, shown
 from igdefense.verdicts.statistics import Share
 
-PERCENT = {"range": [0, 100], "ticksuffix": " %"}
+PERCENT = {"range": [0, 104], "ticksuffix": " %"}
+TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 
 
 def survival_figure(survivals: Mapping[str, Survival]) -> Figure:
@@ -53,7 +54,7 @@ def survival_figure(survivals: Mapping[str, Survival]) -> Figure:
 
 def class_figure(disparities: Mapping[str, ClassDisparity]) -> Figure:
     """Worst-case accuracy of each class as bars, clean accuracy as marks above them."""
-    plot = blank("class", "accuracy", barmode="group")
+    plot = blank("class", "accuracy", barmode="group", bargap=0.25, bargroupgap=0.06)
     rows: list[Row] = []
     for i, (name, disparity) in enumerate(disparities.items()):
         labels = [shown(label) for label in disparity.class_names]
@@ -78,7 +79,7 @@ def class_figure(disparities: Mapping[str, ClassDisparity]) -> Figure:
             y=[100 * share.value for share in first.clean],
             name=f"clean, {shown(next(iter(disparities)))}",
             mode="markers",
-            marker={"symbol": "line-ew-open", "size": 26, "color": GREY, "line": {"width": 3}},
+            marker={"symbol": "line-ew-open", "size": 16, "color": GREY, "line": {"width": 3}},
             hovertemplate="%{x}, clean: %{y:.1f} %",
         )
     )
@@ -87,14 +88,13 @@ def class_figure(disparities: Mapping[str, ClassDisparity]) -> Figure:
         f"{name}: best {d.best}, worst {d.worst}, gap {100 * d.gap:.0f} points"
         for name, d in disparities.items()
     )
-    head = ("run", "class", "clean %", "clean low %", "clean high %")
-    head += ("IW-WC %", "IW-WC low %", "IW-WC high %", "n")
+    clean_head = ("run", "class", "clean %", "clean low %", "clean high %")
     return Figure(
         "classes",
         "Class disparity",
         f"Worst-case accuracy (IW-WC) class by class; whiskers are 95 % Wilson intervals. {worst}.",
         plot,
-        head,
+        (*clean_head, "IW-WC %", "IW-WC low %", "IW-WC high %", "n"),
         tuple(rows),
     )
 
@@ -126,7 +126,9 @@ def keep_figure(tunings: Mapping[str, tuple[Tuning, int]]) -> Figure:
                     hovertemplate="k = %{x}: %{y:.1f} %",
                 )
             )
-        rows += [(name, k, 100 * accuracy, 100 * tuning.base, tuning.images) for k, accuracy in points]
+        rows += [
+            (name, k, 100 * accuracy, 100 * tuning.base, tuning.images) for k, accuracy in points
+        ]
     tuning = next(iter(tunings.values()))[0]
     most = max(max(t.accuracy) for t, _ in tunings.values())
     plot.add_trace(
@@ -139,7 +141,7 @@ def keep_figure(tunings: Mapping[str, tuple[Tuning, int]]) -> Figure:
             hovertemplate="base model: %{y:.1f} %",
         )
     )
-    plot.update_xaxes(type="log")
+    plot.update_xaxes(type="log", tickvals=[k for k in TICKS if k <= most])
     plot.update_yaxes(**PERCENT)
     return Figure(
         "keep",
@@ -154,7 +156,9 @@ def keep_figure(tunings: Mapping[str, tuple[Tuning, int]]) -> Figure:
 
 def cost_figure(costs: Mapping[str, float], robust: Mapping[str, Share]) -> Figure:
     """Worst-case accuracy against inference time."""
-    plot = blank("inference time, in forward passes of the base model", "worst-case accuracy (IW-WC)")
+    plot = blank(
+        "inference time, in forward passes of the base model", "worst-case accuracy (IW-WC)"
+    )
     rows: list[Row] = []
     for i, (name, multiple) in enumerate(costs.items()):
         share = robust[name]

@@ -97,6 +97,7 @@ def _run(exhibit: Exhibit, images: Images, labels: Labels, album: Album) -> dict
                 "sees": exhibit.column(name).get("sees", ""),
                 "sprites": sprites,
                 "tiles": _places(positions, len(images)),
+                "sizes": _sizes(x, images[positions]),
                 "outcomes": _outcomes(exhibit, verdict.robust, verdict.tested, len(images)),
                 **looks.at(x, positions, images[positions]),
             }
@@ -151,7 +152,7 @@ def _pseudo_label(defense: IGDefense, x: Images, ids: list[str], seed: int) -> T
 @torch.no_grad()
 def _neurons(
     defense: IGDefense, clean: Images, x: Images, guess: Tensor, labels: Labels, predictions: Tensor
-) -> list[dict[str, list[float]]]:
+) -> list[dict[str, Any]]:
     """The top neurons of the true class and of the one the attack led to, in three states."""
     parts = split(defense.model, defense.ranking.layer)
     before = averages(activations_of(parts.before(clean)))
@@ -171,7 +172,10 @@ def _neurons(
         values = {"clean": before, "attacked": after, "masked": masked}
         rows.append(
             {"neurons": chosen, "led_to": led_to}
-            | {name: [_short(v) for v in level[i, chosen].tolist()] for name, level in values.items()}
+            | {
+                name: [_short(v) for v in level[i, chosen].tolist()]
+                for name, level in values.items()
+            }
         )
     return rows
 
@@ -194,14 +198,20 @@ def _places(positions: Tensor, count: int) -> list[int]:
     return places
 
 
+def _sizes(x: Images, clean: Images) -> list[float]:
+    """The largest change of a pixel, in 1/255."""
+    return [round(255 * float(v), 2) for v in (x - clean).flatten(1).abs().amax(1)]
+
+
 def _decisive(attacks: list[dict[str, Any]], count: int) -> list[int]:
-    """For each image, the first attack that broke it, else the last one it met."""
+    """For each image, the first attack that broke it, else the one that changed it most."""
     broken = OUTCOMES.index(BROKEN)
     chosen = []
     for i in range(count):
         met = [n for n, attack in enumerate(attacks) if attack["tiles"][i] >= 0]
         fell = [n for n in met if attacks[n]["outcomes"][i] == broken]
-        chosen.append(fell[0] if fell else met[-1] if met else -1)
+        largest = max(met, key=lambda n: attacks[n]["sizes"][attacks[n]["tiles"][i]], default=-1)
+        chosen.append(fell[0] if fell else largest)
     return chosen
 
 

@@ -1,4 +1,4 @@
-"""The neurons of a ranking: per class the top ones, the images that excite them, whom they serve."""
+"""A ranking's neurons: each class's top ones, what excites them and which classes they serve."""
 
 from typing import Any
 

@@ -83,7 +83,7 @@ def in_script(value: Any) -> Markup:
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)  # ASCII: no line separators
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)  # noqa: S704
+    return Markup(text)
 
 
 def _embedded(figure: Figure) -> dict[str, Any]:

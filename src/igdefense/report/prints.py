@@ -1,33 +1,22 @@
-"""Figures for print, and tables for papers: the page's plots drawn once more by Matplotlib."""
+"""Figures for print, and tables for papers."""
 
-import html
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from igdefense.errors import SettingError
 from igdefense.files import in_folder, written_whole
 from igdefense.progress import track
 from igdefense.report.evidence import Evidence
-from igdefense.report.figure import Figure
 from igdefense.report.plots import figures_of
 from igdefense.report.result_table import ResultTable
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 3))}
-MARKS = {"circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "x": "X", "cross": "P"}
-MARKS |= {"star": "*", "line-ew-open": "_"}
 
 
 def write_prints(evidence: Evidence, folder: Path, format: str) -> list[Path]:
     """Each figure with its numbers, and the table of results in three forms."""
     if find_spec("matplotlib") is None:
-        raise SettingError(
-            "Figures for print need Matplotlib: pip install 'igdefense[figures]'."
-        )
+        raise SettingError("Figures for print need Matplotlib: pip install 'igdefense[figures]'.")
+    from igdefense.report.drawn import print_figure  # noqa: PLC0415  (needs the extra)
+
     written = []
     with in_folder(folder):
         table = ResultTable.of(evidence.exhibits, evidence.published)
@@ -37,7 +26,10 @@ def write_prints(evidence: Evidence, folder: Path, format: str) -> list[Path]:
         figures = [figure for tab in figures_of(evidence).values() for figure in tab]
         for figure in track(figures, "figures"):
             written.append(_text(folder / f"{figure.name}.csv", figure.csv()))
-            written.append(_print(figure, folder / f"{figure.name}.{format}", format))
+            path = folder / f"{figure.name}.{format}"
+            with written_whole(path) as part:
+                print_figure(figure, part, format)
+            written.append(path)
     return written
 
 
@@ -45,124 +37,3 @@ def _text(path: Path, text: str) -> Path:
     with written_whole(path) as part:
         part.write_text(text, encoding="utf-8")
     return path
-
-
-def _print(figure: Figure, path: Path, format: str) -> Path:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as Sheet
-
-    traces, layout = figure.plot.data, figure.plot.layout
-    solid = traces[0].type == "surface"
-    sheet = Sheet(figsize=(5.5, 3.6), layout=None if solid else "constrained")
-    FigureCanvasAgg(sheet)
-    axes: Any = sheet.add_subplot(projection="3d" if solid else None)
-    if solid:
-        _solid(axes, sheet, traces[0], layout)
-    else:
-        _flat(axes, sheet, traces, layout)
-    axes.set_title(_plain(figure.title), fontsize=10)
-    with written_whole(path) as part:
-        sheet.savefig(part, format=format, dpi=300, metadata=_undated(format))
-    return path
-
-
-def _flat(axes: "Axes", sheet: Any, traces: Any, layout: Any) -> None:
-    axes.set_xlabel(_plain(layout.xaxis.title.text or ""), fontsize=9)
-    axes.set_ylabel(_plain(layout.yaxis.title.text or "") + (layout.yaxis.ticksuffix or ""), fontsize=9)
-    axes.tick_params(labelsize=8)
-    categories = list(layout.xaxis.categoryarray or ()) or _categories(traces)
-    places = {name: i for i, name in enumerate(categories)}
-    bars = [trace for trace in traces if trace.type == "bar"]
-    for trace in traces:
-        if trace.type == "heatmap":
-            _heatmap(axes, sheet, trace, layout)
-            return
-        x = [places.get(value, value) for value in trace.x] if places else list(trace.x)
-        if trace.type == "bar":
-            wide = 0.8 / len(bars)
-            shift = (bars.index(trace) - (len(bars) - 1) / 2) * wide
-            x = [value + shift for value in x]
-            axes.bar(x, trace.y, wide, label=_plain(trace.name), color=trace.marker.color)
-        else:
-            _line(axes, x, trace)
-        if trace.error_y.array is not None:
-            whiskers = [list(trace.error_y.arrayminus), list(trace.error_y.array)]
-            axes.errorbar(x, trace.y, yerr=whiskers, fmt="none", ecolor="#555555", capsize=1.5, lw=0.8)
-    if places:
-        names = [_plain(str(name)) for name in categories]
-        axes.set_xticks(range(len(names)), names, rotation=45 if len(names) > 4 else 0)
-        for label in axes.get_xticklabels():
-            label.set_horizontalalignment("right" if len(names) > 4 else "center")
-    if layout.xaxis.type == "log":
-        axes.set_xscale("log")
-    for axis, setter in ((layout.xaxis, axes.set_xlim), (layout.yaxis, axes.set_ylim)):
-        if axis.range is not None:
-            setter(*axis.range)
-    axes.grid(axis="y", color="#dddddd", lw=0.6)
-    axes.set_axisbelow(True)
-    axes.legend(fontsize=7, frameon=False)
-
-
-def _line(axes: "Axes", x: list[Any], trace: Any) -> None:
-    lines, marks = "lines" in trace.mode, "markers" in trace.mode
-    axes.plot(
-        x,
-        trace.y,
-        label=_plain(trace.name),
-        color=trace.line.color or trace.marker.color,
-        linestyle=DASHES.get(trace.line.dash or "solid", "-") if lines else "none",
-        marker=MARKS.get(trace.marker.symbol, "o") if marks else None,
-        markersize=12 if trace.marker.symbol == "line-ew-open" else 5,
-        drawstyle="steps-post" if trace.line.shape == "hv" else "default",
-    )
-
-
-def _heatmap(axes: "Axes", sheet: Any, trace: Any, layout: Any) -> None:
-    drawn = axes.pcolormesh(
-        range(len(trace.x) + 1),
-        range(len(trace.y) + 1),
-        [list(row) for row in trace.z],
-        cmap="cividis",
-        vmin=trace.zmin,
-        vmax=trace.zmax,
-    )
-    for names, setter in ((trace.x, axes.set_xticks), (trace.y, axes.set_yticks)):
-        every = max(1, len(names) // 8) if not isinstance(names[0], str) else 1
-        chosen = range(0, len(names), every)
-        labels = [n if isinstance(n, str) else f"{n:g}" for n in (names[i] for i in chosen)]
-        setter([i + 0.5 for i in chosen], [_plain(label) for label in labels], fontsize=7)
-    if isinstance(trace.x[0], str):
-        axes.tick_params(axis="x", rotation=90)
-    if layout.yaxis.autorange == "reversed":
-        axes.invert_yaxis()
-    sheet.colorbar(drawn, ax=axes, label=trace.colorbar.title.text)
-
-
-def _solid(axes: Any, sheet: Any, trace: Any, layout: Any) -> None:
-    import numpy as np
-
-    x, y = np.meshgrid(trace.x, trace.y)
-    heights = np.array([list(row) for row in trace.z])
-    axes.plot_surface(x, y, heights, cmap="cividis", vmin=trace.cmin, vmax=trace.cmax)
-    axes.set_zlim(*layout.scene.zaxis.range)
-    axes.set_xlabel(_plain(layout.scene.xaxis.title.text), fontsize=8)
-    axes.set_ylabel(_plain(layout.scene.yaxis.title.text), fontsize=8)
-    axes.set_zlabel(_plain(layout.scene.zaxis.title.text), fontsize=8)
-    axes.tick_params(labelsize=7)
-    axes.view_init(elev=25, azim=-135)
-    axes.set_box_aspect(None, zoom=0.85)
-
-
-def _categories(traces: Any) -> list[str]:
-    found: Iterator[Any] = (value for trace in traces if trace.x is not None for value in trace.x)
-    return list(dict.fromkeys(value for value in found if isinstance(value, str)))
-
-
-def _plain(text: str) -> str:
-    """What a plot's label shows; a dollar sign would start a formula."""
-    return html.unescape(text).replace("$", r"\$")
-
-
-def _undated(format: str) -> dict[str, None]:
-    """The same figure is the same file, whenever it is written."""
-    return {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(format, {})

@@ -54,7 +54,17 @@ class ResultTable:
 
     def csv(self) -> str:
         """One line for each run and attack, with counts."""
-        head = ("run", "attack", "right", "n", "accuracy %", "low %", "high %", "broken", "attacked")
+        head = (
+            "run",
+            "attack",
+            "right",
+            "n",
+            "accuracy %",
+            "low %",
+            "high %",
+            "broken",
+            "attacked",
+        )
         lines: list[Row] = []
         for attack, cells in self.rows:
             for run, cell in zip(self.runs, cells, strict=True):

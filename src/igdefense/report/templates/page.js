@@ -46,7 +46,7 @@ function themed(layout, { ink, line, paper }) {
   for (const name of Object.keys(layout)) if (/^[xy]axis/.test(name)) result[name] = axis(layout[name]);
   if (layout.scene) {
     result.scene = { ...layout.scene };
-    for (const name of ["xaxis", "yaxis", "zaxis"]) result.scene[name] = axis(layout.scene[name]);
+    for (const name of ["xaxis", "yaxis", "zaxis"]) result.scene[name] = { ...axis(layout.scene[name]), backgroundcolor: paper };
   }
   return result;
 }
@@ -57,7 +57,19 @@ function draw(figure) {
   const { data, layout } = page.figures[figure.dataset.figure];
   const canvas = figure.querySelector(".canvas");
   figure.dataset.drawn = "yes";
-  return Plotly.react(canvas, structuredClone(data), themed(layout, colours()), CONFIG);
+  const drawn = fitted({ data: structuredClone(data), layout: themed(layout, colours()) }, canvas.clientWidth);
+  return Plotly.react(canvas, drawn.data, drawn.layout, CONFIG);
+}
+
+// On a phone: scales of colour below the plot, and solids seen from further away.
+function fitted({ data, layout }, width) {
+  if (width > 480) return { data, layout };
+  for (const trace of data)
+    if (trace.colorbar) Object.assign(trace.colorbar, { orientation: "h", y: -0.2, yanchor: "top", thickness: 10, title: { ...trace.colorbar.title, side: "right" } });
+  const eye = layout.scene && layout.scene.camera.eye;
+  if (eye) layout.scene.camera = { ...layout.scene.camera, eye: { x: 1.3 * eye.x, y: 1.3 * eye.y, z: 1.3 * eye.z } };
+  if (layout.scene) layout.margin = { ...layout.margin, b: 70 };
+  return { data, layout };
 }
 
 function drawIn(panel) {
@@ -104,8 +116,8 @@ function show(tab, focus = true) {
     other.tabIndex = chosen ? 0 : -1;
     $(other.getAttribute("aria-controls")).hidden = !chosen;
   }
-  if (focus) tab.focus();
-  tab.scrollIntoView({ block: "nearest", inline: "nearest" });
+  if (focus) tab.focus({ preventScroll: true });
+  tab.parentElement.scrollTo({ left: tab.offsetLeft - 40 });
   drawIn($(tab.getAttribute("aria-controls")));
   history.replaceState(null, "", `#${tab.id.slice(4)}`);
 }
@@ -159,7 +171,6 @@ function card(item, i) {
     element("div", { className: "words" },
       element("div", { textContent: className(item.label) }, " ", outcomeOf(item)),
       element("div", { className: "quiet", textContent: `${className(item.clean)}${to}` })));
-  made.setAttribute("role", "listitem");
   made.addEventListener("click", () => open(i));
   return made;
 }
@@ -226,6 +237,7 @@ function open(i) {
     ["run", item.run.name],
     ["attack", item.attack ? `${item.attack.name}, made on the ${item.attack.sees || "defense"}` : "none"],
     ["outcome", item.outcome],
+    ["largest change of a pixel", item.at < 0 ? null : `${item.attack.sizes[item.at]}/255`],
     ["true class", className(item.label)],
     ["predicted when clean", className(item.clean)],
     ["predicted when attacked", item.prediction === null ? null : className(item.prediction)],
@@ -284,7 +296,8 @@ function showNeurons() {
     const about = ranking.neurons[neuron];
     const pictures = about.tiles.map((number, i) =>
       element("div", { className: about.labels[i] === label ? "excited own" : "excited" },
-        tile(ranking.sprite, number), `${ranking.names[about.labels[i]]} ${about.levels[i]}`));
+        tile(ranking.sprite, number), element("div", { textContent: ranking.names[about.labels[i]] }),
+        element("div", { textContent: about.levels[i] })));
     const served = about.serves.map(([name, place]) => `${ranking.names[name]} #${place}`).join(", ");
     return element("div", { className: "neuron" },
       element("div", {}, element("strong", { textContent: `neuron ${neuron}` }),
