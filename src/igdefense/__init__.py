@@ -20,14 +20,20 @@ from igdefense.defenses.ig_defense import IGDefense, defend, load_defense
 from igdefense.defenses.smoothing import Smoothed
 from igdefense.defenses.tune import Tuning, tune
 from igdefense.verdicts.verdict import Verdict
+from igdefense.verdicts.difference import Difference
+from igdefense.verdicts.curve import Curve
 from igdefense.verdicts.run import Run
 from igdefense.verdicts.evaluate import evaluate
+from igdefense.verdicts.curves import curves
+from igdefense.verdicts.diff import diff_runs
 from igdefense.verdicts.verify import verify
 from igdefense.errors import IGDefenseError
 
 __all__ = [
     "Comparison",
+    "Curve",
     "Data",
+    "Difference",
     "Explanation",
     "IGDefense",
     "IGDefenseError",
@@ -40,7 +46,9 @@ __all__ = [
     "Verdict",
     "__version__",
     "compare",
+    "curves",
     "defend",
+    "diff_runs",
     "evaluate",
     "explain",
     "inverted",

@@ -116,6 +116,15 @@ def with_activations(state: State, activations: Activations) -> State:
     return Cut(activations, state.carried) if isinstance(state, Cut) else activations
 
 
+def detached(state: State) -> State:
+    """A copy of the state through which no gradient flows."""
+    copy = _cloned(state)
+    if isinstance(copy, Tensor):
+        return copy.detach()
+    carried = (value.detach() if isinstance(value, Tensor) else value for value in copy.carried)
+    return Cut(copy.activations.detach(), tuple(carried))
+
+
 def _cloned(state: State) -> State:
     if isinstance(state, Tensor):
         return state.clone()

@@ -55,7 +55,7 @@ def run(defense: nn.Module, data: Data, out: Path, **options: Any) -> Run:
 
 def same(one: Run, other: Run) -> bool:
     return all(
-        torch.equal(verdict.robust, other.verdicts[name].robust)
+        torch.equal(verdict.draws, other.verdicts[name].draws)
         for name, verdict in one.verdicts.items()
     ) and torch.equal(one.worst_case.robust, other.worst_case.robust)
 
@@ -164,6 +164,7 @@ def test_results_hold_every_number_with_what_it_depends_on(
     assert column["right"] == result.verdicts["autoattack"].share.count
     assert "steps=4" in record["settings"]["columns"]["autoattack"]["attack"]
     assert same(Run.load(tmp_path / "run"), result)
+    assert Run.load(tmp_path / "run").table() == result.table()
     assert "small budgets" in result.table()
 
 
@@ -183,14 +184,20 @@ def test_verification_notices_a_changed_verdict_and_an_image_over_the_budget(
     record = json.loads(path.read_text())
     robust = record["columns"]["rays"]["robust"]
     robust[robust.index(1)] = 0
+    draws = record["columns"]["apgd-eot"]["fresh draws"]
+    draws[9] = draws[9].replace("1", "0", 1)
+    robust = record["base"]["columns"]["transfer-rays"]["robust"]
+    robust[robust.index(1)] = 0
     path.write_text(json.dumps(record))
     images = tmp_path / "run" / "adversarial" / "autoattack.safetensors"
     tensors = load_file(images)
     tensors["x"] = tensors["x"].clone()
     tensors["x"][0, 0, 0, 0] += 0.5 if tensors["x"][0, 0, 0, 0] < 0.5 else -0.5
     save_file(tensors, images)
-    faults = "; ".join(verify(tmp_path / "run", defense, data))
+    faults = "; ".join(verify(tmp_path / "run", defense, data, base=defense.model))
     assert "rays: 1 verdicts differ" in faults
+    assert "apgd-eot: 1 outcomes of fresh draws differ" in faults
+    assert "transfer-rays, base: 1 verdicts differ" in faults
     assert "autoattack: 1 images are outside" in faults
 
 
@@ -202,6 +209,59 @@ def test_verification_refuses_another_defense_or_data(
         verify(tmp_path / "run", Smoothed(net), data)
     with pytest.raises(DataError, match="made on data"):
         verify(tmp_path / "run", defense, data[:10])
+
+
+def test_the_base_is_judged_as_in_a_run_of_its_own(
+    net: nn.Module, defense: IGDefense, data: Data, tmp_path: Path
+) -> None:
+    result, own = run(defense, data, tmp_path / "one"), run(net, data, tmp_path / "two")
+    assert result.base_clean is not None
+    assert result.base_worst_case is not None
+    assert torch.equal(result.base_clean.robust, own.clean.robust)
+    transfers = [name for name in NINE if name.startswith("transfer")]
+    for name in transfers:
+        assert torch.equal(result.base.attacked[name].robust, own.verdicts[name].robust)  # type: ignore[union-attr]
+    worst = torch.stack([own.verdicts[name].robust for name in transfers]).all(0)
+    assert torch.equal(result.base_worst_case.robust, worst)
+    (row,) = [row for row in result.against_base if row.what == "IW-WC, 1 draw"]
+    assert row.left == result.worst_case.share.value
+    assert row.right == pytest.approx(float(worst.double().mean()))
+    assert own.against_base == []
+
+
+def test_a_cascade_says_that_it_cannot_compare_with_the_base(
+    defense: IGDefense, data: Data, tmp_path: Path
+) -> None:
+    result = run(defense, data, tmp_path / "run", mode="cascade")
+    assert result.against_base == []
+    assert "`igd diff`" in result.table()
+    assert "(survivors only)" in result.table()
+
+
+def test_a_run_of_the_first_format_is_still_read(
+    defense: IGDefense, data: Data, tmp_path: Path
+) -> None:
+    result = run(defense, data, tmp_path / "run")
+    path = tmp_path / "run" / "results.json"
+    record = json.loads(path.read_text())
+    old = {"format": "igdefense-run-1", "clean": {"robust": record["clean"]["robust"]}}
+    old |= {key: record[key] for key in ("settings", "footnotes", "checks", "n")}
+    keys = ("seconds", "robust", "tested", "attacked", "broken")
+    old["columns"] = {n: {k: c[k] for k in keys} for n, c in record["columns"].items()}
+    path.write_text(json.dumps(old))
+    read = Run.load(tmp_path / "run")
+    assert read.worst_case.share == result.worst_case.share
+    assert not read.worst_case.random
+    assert verify(tmp_path / "run", defense, data) == []
+
+
+@pytest.mark.parametrize("draws", [-1, 0, 1])
+def test_fewer_than_two_fresh_draws_are_refused(
+    defense: IGDefense, data: Data, tmp_path: Path, draws: int
+) -> None:
+    with pytest.raises(SettingError, match="at least 2 are needed"):
+        run(defense, data, tmp_path / "run", draws=draws)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_suite_with_transfers_needs_a_base_model(

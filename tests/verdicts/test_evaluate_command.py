@@ -31,6 +31,9 @@ def test_a_run_prints_its_table_and_verifies(
     assert "n = 6, L-inf 8/255, seed 0" in table
     assert igd(monkeypatch, "verify", str(out)) == 0
     assert "every verdict repeated" in capsys.readouterr().out
+    assert igd(monkeypatch, "diff", str(out), str(out), "--out", str(tmp_path / "diff.json")) == 0
+    assert capsys.readouterr().out.count("no difference shown at this n") == 8
+    assert (tmp_path / "diff.json").is_file()
 
 
 @pytest.mark.parametrize(

@@ -76,10 +76,14 @@ class Keyed:
     def __call__(self, x: Images) -> Logits:
         if len(x) != len(self.rng):
             raise ValueError(f"This view is of {len(self.rng)} images; it was shown {len(x)}.")
-        draws = self._asked[self._positions].tolist()
+        keys = self.keys()
         self._asked[self._positions] += 1
-        keys = [seed_of(seed, "draw", n) for seed, n in zip(self.rng.seeds, draws, strict=True)]
         return steady(self.defense, x, keys)
+
+    def keys(self) -> list[int]:
+        """What the next call gives the defense."""
+        asked = self._asked[self._positions].tolist()
+        return [seed_of(seed, "draw", n) for seed, n in zip(self.rng.seeds, asked, strict=True)]
 
     def __getitem__(self, index: Tensor) -> "Keyed":
         index = index.cpu()

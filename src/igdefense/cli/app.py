@@ -12,7 +12,7 @@ from igdefense.errors import IGDefenseError
 
 ORDER = (
     *("layers", "rank", "compare", "explain", "tune", "defend", "predict", "evaluate", "verify"),
-    *("report", "figures", "train", "data", "demo"),
+    *("diff", "report", "figures", "train", "data", "demo"),
 )
 
 
@@ -92,4 +92,4 @@ def _end(message: str, code: int) -> None:
     sys.exit(code)
 
 
-from igdefense.cli import ranking, rankings, defense, predict, evaluate, report, train, data, demo  # noqa: E402, F401, I001
+from igdefense.cli import ranking, rankings, defense, predict, evaluate, report, diff, train, data, demo  # noqa: E402, F401, I001

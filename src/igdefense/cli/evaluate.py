@@ -1,5 +1,6 @@
 """`igd evaluate` and `igd verify`."""
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,6 +39,7 @@ from igdefense.models.load import load_model
 from igdefense.rankings.controls import shuffled
 from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.rankings.ranking import Ranking
+from igdefense.verdicts.curves import curves as convergence
 from igdefense.verdicts.evaluate import evaluate as run_evaluation
 from igdefense.verdicts.run import Run
 from igdefense.verdicts.verify import verify as find_faults
@@ -102,6 +104,16 @@ def evaluate(
     batch_size: Annotated[
         int, typer.Option(help="Images in a unit of work; results do not depend on it.")
     ] = 32,
+    draws: Annotated[
+        int, typer.Option(help="Fresh draws on which a random defense is judged besides the first.")
+    ] = 10,
+    curves: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            help="Also draw convergence curves (steps, restarts, EoT) on the first N images.",
+        ),
+    ] = 0,
     budget: Annotated[
         list[str] | None,
         typer.Option(help="Override a budget, NAME=N: steps, restarts, rays_queries, eot..."),
@@ -115,6 +127,8 @@ def evaluate(
 
     Example: `igd evaluate embedded --defense lo-ir --keep 16 --suite paper --n 200 --mode cascade
     --workers 2 --out runs/lo-ir`
+
+    Example: `igd evaluate embedded --keep 16 --suite quick --n 24 --curves 24 --out runs/look`
     """
     recipe: dict[str, Any] = {
         **{"model": model, "arch": arch, "mean": mean, "std": std},
@@ -145,12 +159,28 @@ def evaluate(
         store=store,
         workers=workers,
         batch_size=batch_size,
+        draws=draws,
         budget=_budget(budget or []),
         name=f"{model}, {defense.value}" + (f"-{keep}" if scores is not None else ""),
         recipe=recipe,
     )
     if scores is not None:
         scores.save(out / RANKING)
+    if curves:
+        run = replace(
+            run,
+            curves=convergence(
+                deployed,
+                judged[:curves],
+                eps=eps,
+                seed=seed,
+                draws=draws,
+                store=store or out.parent / ".store",
+                workers=workers,
+                batch_size=batch_size,
+            ),
+        )
+        run.save(out)
     typer.echo(run.table())
     typer.echo(f"-> {out}")
 
@@ -176,7 +206,7 @@ def verify(
     )
     scores = Ranking.load(run / RANKING) if recipe["keep"] is not None else None
     data = images_for(recipe["data"], data_dir, recipe["n"], recipe["size"])
-    faults = find_faults(run, _defended(base, scores, recipe), data)
+    faults = find_faults(run, _defended(base, scores, recipe), data, base=base)
     for fault in faults:
         typer.echo(fault)
     attacked = sum(int(verdict.tested.sum()) for verdict in finished.verdicts.values())

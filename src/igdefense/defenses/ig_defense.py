@@ -14,7 +14,7 @@ from igdefense.layers import neurons_of, scale_neurons
 from igdefense.models.fingerprint import hash_text, identity
 from igdefense.randomness import Key
 from igdefense.rankings.ranking import Ranking
-from igdefense.split import Split, State, activations_of, split, with_activations
+from igdefense.split import Split, State, activations_of, detached, split, with_activations
 from igdefense.types import Images, Logits
 
 
@@ -63,6 +63,14 @@ class IGDefense(nn.Module):
         """The soft pseudo-label of the first pass: images x classes."""
         first, _ = self._first_pass(images, keys)
         return (first / self.temperature).softmax(dim=1)
+
+    def paths(self, images: Images, keys: Sequence[Key] | None = None) -> tuple[Logits, Logits]:
+        """The logits twice, with gradients through the guess alone and the masked pass alone."""
+        first, state = self._first_pass(images, keys)
+        guess = (first / self.temperature).softmax(dim=1)
+        masks = self._masks_for(guess, state)
+        through_guess = self.second_pass(detached(state), guess @ masks)
+        return through_guess, self.second_pass(state, guess.detach() @ masks)
 
     def second_pass(self, state: State, mask: Tensor) -> Logits:
         """The logits when each neuron is multiplied by its entry of `mask` (images x neurons)."""

@@ -11,6 +11,7 @@ from igdefense.attacks.objective import gradient_of
 from igdefense.attacks.suites import Column
 from igdefense.attacks.threat import Linf
 from igdefense.types import Images, Labels
+from igdefense.verdicts.diagnostics import diagnose
 from igdefense.verdicts.judge import attack_seeds, is_random, predict, view_of
 from igdefense.verdicts.units import Setting
 from igdefense.verdicts.verdict import Verdict
@@ -34,6 +35,7 @@ def inspect(
         "robust at huge eps": _at_huge_eps(setting, images, labels, names),
         "broken by black box only": _black_box_only(setting.columns, verdicts, clean),
     }
+    checks["diagnostics"] = diagnose(setting.defense, images, labels, names, setting.seed)
     return _in_words(setting, checks), checks
 
 

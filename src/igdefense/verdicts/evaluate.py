@@ -3,7 +3,7 @@
 import json
 import logging
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -21,12 +21,13 @@ from igdefense.files import written_whole
 from igdefense.models.check import check_classifier
 from igdefense.models.fingerprint import identity
 from igdefense.running.local import Workers
-from igdefense.verdicts.checks import inspect
+from igdefense.verdicts.checks import SOME, inspect
+from igdefense.verdicts.collect import collect, collect_base, seconds_of
 from igdefense.verdicts.display import Display
+from igdefense.verdicts.judge import is_random
 from igdefense.verdicts.run import Run
 from igdefense.verdicts.store import Store, image_ids
-from igdefense.verdicts.units import Setting, Shard, Task, run_task
-from igdefense.verdicts.verdict import Verdict
+from igdefense.verdicts.units import Setting, Shard, run_task, tasks
 
 log = logging.getLogger(__name__)
 Mode = Literal["full", "cascade"]
@@ -46,6 +47,7 @@ def evaluate(
     store: str | Path | None = None,
     workers: int = 1,
     batch_size: int = 32,
+    draws: int = 10,
     budget: Mapping[str, int] | None = None,
     name: str | None = None,
     recipe: Mapping[str, Any] | None = None,
@@ -57,6 +59,8 @@ def evaluate(
     `full` runs every attack on every image; `cascade` runs each on the survivors of the cheaper
     ones, for IW-WC alone. Finished units of work are kept in `store` (a folder beside `out` by
     default) and shared by all runs; the same call after an interruption goes on from there.
+    A random defense is judged on one draw, as in the paper, and then on `draws` fresh ones. In
+    `full` mode the base is shown the attacks made on it, to be compared with the defense.
     `recipe` is kept with the results, so that `igd verify` can build the defense again.
     """
     if mode not in ("full", "cascade"):
@@ -64,11 +68,20 @@ def evaluate(
     for what, value in (("batch_size", batch_size), ("workers", workers)):
         if value < 1:
             raise SettingError(f"{what} = {value}; at least 1 is needed.")
+    if draws < 2:
+        raise SettingError(f"draws = {draws}; at least 2 are needed, to select and to report.")
     folder = Path(out)
     columns = _columns(suite, eps, mode, budget)
     _check(defense, base, data, columns)
     setting = Setting(
-        defense, base, data, columns, seed, Store(Path(store or folder.parent / ".store"))
+        defense,
+        base,
+        data,
+        columns,
+        seed,
+        Store(Path(store or folder.parent / ".store")),
+        draws=draws if is_random(defense) else 0,
+        judge_base=mode == "full" and _is_rival(base, defense, columns),
     )
     settings = _settings(setting, suite, eps, mode, name, recipe)
     _claim(folder, settings)
@@ -112,6 +125,12 @@ def _check(
         )
 
 
+def _is_rival(base: nn.Module | None, defense: nn.Module, columns: Iterable[Column]) -> bool:
+    """Whether the base is another model than the defense, with attacks of its own."""
+    attacked = any(column.target == "base" for column in columns)
+    return base is not None and attacked and identity(base) != identity(defense)
+
+
 def _settings(
     setting: Setting,
     suite_name: str,
@@ -130,6 +149,7 @@ def _settings(
         "eps": eps,
         "mode": mode,
         "seed": setting.seed,
+        "draws": setting.draws,
         "columns": {
             column.name: {
                 "attack": repr(column.attack),
@@ -179,7 +199,7 @@ def _shards(
     everyone = range(len(setting.data))
     with Workers(run_task, setting, workers=workers) as pool:
         standing, margin = set[int](), dict[int, float]()
-        for shard in pool.results(_tasks(everyone, [None], batch_size, workers)):
+        for shard in pool.results(tasks(everyone, [None], batch_size, workers)):
             standing |= _right(shard, labels)
             margin |= dict(zip(shard.task.positions, shard.margins, strict=True))
             yield shard
@@ -188,50 +208,26 @@ def _shards(
         for chosen in rounds:
             some = sorted(standing if mode == "cascade" else everyone, key=margin.__getitem__)
             display.skip((len(everyone) - len(some)) * len(chosen))
-            for shard in pool.results(_tasks(some, chosen, batch_size, workers)):
+            for shard in pool.results(tasks(some, chosen, batch_size, workers)):
                 positions, right = shard.task.positions, _right(shard, labels)
                 display.report(str(shard.task.column), len(positions), len(positions) - len(right))
                 standing -= set(positions) - right
                 yield shard
 
 
-def _tasks(
-    positions: Sequence[int], names: Sequence[str | None], batch_size: int, workers: int
-) -> list[Task]:
-    """Equal parts for each column, at least one for each worker.
-
-    Positions sorted by how long an attack may take on them are dealt out like cards.
-    """
-    count = max(-(-len(positions) // batch_size), min(workers, len(positions)))
-    parts = [tuple(sorted(positions[i::count])) for i in range(count)]
-    return [Task(part, name) for name in names for part in parts]
-
-
 def _right(shard: Shard, labels: Tensor) -> set[int]:
-    found = zip(shard.task.positions, shard.predictions, strict=True)
+    found = zip(shard.task.positions, shard.predictions[0], strict=True)
     return {position for position, label in found if label == int(labels[position])}
 
 
 def _collect(setting: Setting, shards: list[Shard], settings: dict[str, Any]) -> Run:
-    labels = setting.data.labels
-    right = torch.zeros(len(labels), dtype=torch.bool)
-    robust = {c.name: torch.zeros_like(right) for c in setting.columns}
-    tested = {c.name: torch.zeros_like(right) for c in setting.columns}
-    seconds = {c.name: 0.0 for c in setting.columns}
-    for shard in shards:
-        positions, survivors = list(shard.task.positions), list(_right(shard, labels))
-        name = shard.task.column
-        if name is None:
-            right[survivors] = True
-            continue
-        seconds[name] += shard.seconds
-        tested[name][positions] = True
-        robust[name][survivors] = True
-    clean = Verdict.on_all("clean", right)
-    verdicts = {name: Verdict(name, robust[name] & right, tested[name]) for name in robust}
-    ids = image_ids(setting.data.images[:32], labels[:32])
-    footnotes, checks = inspect(setting, verdicts, clean, ids)
-    return Run(clean, verdicts, settings, seconds, footnotes, checks)
+    labels, names = setting.data.labels, [column.name for column in setting.columns]
+    found = collect(shards, names, labels)
+    base = collect_base(shards, names, labels) if setting.judge_base else None
+    ids = image_ids(setting.data.images[:SOME], labels[:SOME])
+    footnotes, checks = inspect(setting, found.attacked, found.clean, ids)
+    seconds = seconds_of(shards, names)
+    return Run(found.clean, found.attacked, settings, seconds, footnotes, checks, base)
 
 
 def _keep_images(folder: Path, setting: Setting, run: Run) -> None:

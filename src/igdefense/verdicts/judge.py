@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import torch
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from igdefense.attacks.attack import Attack
@@ -33,19 +34,32 @@ def attack_seeds(seed: int, ids: Sequence[str], attack: Attack) -> Streams:
     return Streams([seed_of(seed, name, repr(attack)) for name in ids])
 
 
-def predict(model: nn.Module, x: Images, ids: Sequence[str], seed: int) -> Tensor:
+def judging_seeds(seed: int, ids: Sequence[str], draw: int = 0) -> Streams:
+    """What chance an image is dealt when it is judged: draw 0, or one of the fresh draws."""
+    extra = (draw,) if draw else ()
+    return Streams([seed_of(seed, name, "judge", *extra) for name in ids])
+
+
+def predict(model: nn.Module, x: Images, ids: Sequence[str], seed: int, draw: int = 0) -> Tensor:
     """The deployed defense's predictions, on draws kept for judging and the same for every x."""
-    return logits_of(model, x, ids, seed).argmax(1)
+    return logits_of(model, x, ids, seed, draw).argmax(1)
 
 
 @torch.no_grad()
-def logits_of(model: nn.Module, x: Images, ids: Sequence[str], seed: int) -> Logits:
+def logits_of(model: nn.Module, x: Images, ids: Sequence[str], seed: int, draw: int = 0) -> Logits:
     """The deployed defense's logits on those draws."""
-    rng = Streams([seed_of(seed, name, "judge") for name in ids])
-    logits = view_of(model, rng)(x)
+    logits = view_of(model, judging_seeds(seed, ids, draw))(x)
     if not torch.isfinite(logits).all():
         raise ModelError("The defense returned NaN or infinite logits; check its weights.")
     return logits
+
+
+def predict_draws(
+    model: nn.Module, x: Images, ids: Sequence[str], seed: int, draws: int
+) -> Int[Tensor, "images draws"]:
+    """Draw 0 and, of a random defense, so many fresh draws: one forward pass each."""
+    fresh = draws if is_random(model) else 0
+    return torch.stack([predict(model, x, ids, seed, draw) for draw in range(fresh + 1)], dim=1)
 
 
 def judge(

@@ -16,7 +16,15 @@ from igdefense.data.data import Data
 from igdefense.errors import SettingError
 from igdefense.models.fingerprint import hash_text, identity
 from igdefense.models.folded import quicker
-from igdefense.verdicts.judge import attack_seeds, check_budget, is_random, logits_of, view_of
+from igdefense.verdicts.judge import (
+    attack_seeds,
+    check_budget,
+    is_random,
+    logits_of,
+    predict,
+    predict_draws,
+    view_of,
+)
 from igdefense.verdicts.store import Store, image_ids
 
 QUERIED = "folded-1"  # how attacks query a model; another way would round, and so end, differently
@@ -32,6 +40,8 @@ class Setting:
     columns: tuple[Column, ...]
     seed: int
     store: Store
+    draws: int = 0  # fresh draws of a random defense, after the judging draw
+    judge_base: bool = False  # whether the base is shown the attacks made on it
 
     def column(self, name: str) -> Column:
         (column,) = [column for column in self.columns if column.name == name]
@@ -66,12 +76,25 @@ class Task:
 
 @dataclass(frozen=True)
 class Shard:
-    """What the defense said to the images of a task."""
+    """What the defense said to the images of a task, and the base if it was asked."""
 
     task: Task
-    predictions: tuple[int, ...]
-    margins: tuple[float, ...]  # of the true class over the next
+    predictions: tuple[tuple[int, ...], ...]  # draw by draw, the judging draw first
+    margins: tuple[float, ...] = ()  # of clean images, the true class over the next
     seconds: float = 0.0  # of attacking, where it was not in the store
+    base: tuple[int, ...] | None = None
+
+
+def tasks(
+    positions: Sequence[int], names: Sequence[str | None], batch_size: int, workers: int
+) -> list[Task]:
+    """Equal parts for each column, at least one for each worker.
+
+    Positions sorted by how long an attack may take on them are dealt out like cards.
+    """
+    count = max(-(-len(positions) // batch_size), min(workers, len(positions)))
+    parts = [tuple(sorted(positions[i::count])) for i in range(count)]
+    return [Task(part, name) for name in names for part in parts]
 
 
 def versions(attack: Attack) -> list[Any]:
@@ -85,12 +108,20 @@ def run_task(setting: Setting, task: Task) -> Shard:
     part = setting.data[list(task.positions)]
     images, labels = _on_device(setting.defense, part.images[:], part.labels)
     ids = image_ids(images, labels)
-    x, seconds = images, 0.0
+    x, seconds, on_base = images, 0.0, True
     if task.column is not None:
-        x, seconds = attacked(setting, setting.column(task.column), images, labels, ids)
-    logits = logits_of(setting.defense, x, ids, setting.seed)
-    margins = tuple((-cw(logits, labels)).tolist())
-    return Shard(task, tuple(logits.argmax(1).tolist()), margins, seconds)
+        column = setting.column(task.column)
+        x, seconds = attacked(setting, column, images, labels, ids)
+        on_base = column.target == "base"
+    found = predict_draws(setting.defense, x, ids, setting.seed, setting.draws)
+    draws = tuple(tuple(draw) for draw in found.T.tolist())
+    margins: tuple[float, ...] = ()
+    if task.column is None:
+        margins = tuple((-cw(logits_of(setting.defense, x, ids, setting.seed), labels)).tolist())
+    base = None
+    if setting.judge_base and setting.base is not None and on_base:
+        base = tuple(predict(setting.base, x, ids, setting.seed).tolist())
+    return Shard(task, draws, margins, seconds, base)
 
 
 def attacked(
