@@ -92,4 +92,5 @@ def _end(message: str, code: int) -> None:
     sys.exit(code)
 
 
-from igdefense.cli import ranking, rankings, defense, predict, evaluate, report, diff, train, data, demo  # noqa: E402, F401, I001
+from igdefense.cli import ranking, rankings, defense, predict, evaluate, diff  # noqa: E402, F401, I001
+from igdefense.cli import report, train, data, demo  # noqa: E402, F401, I001

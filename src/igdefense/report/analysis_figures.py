@@ -132,7 +132,7 @@ def surface_figures(surfaces: Mapping[str, LossSurface]) -> list[Figure]:
         about = (
             f"Mean cross-entropy of {len(surface.losses)} images over a plane through the whole "
             f"eps-ball ({255 * surface.eps:g}/255): along the sign of the model's own gradient "
-            f"and across it. The plane holds {surface.missed:.3f} more loss than the gradient's line."
+            f"and across it. The plane holds {surface.missed:.3f} more loss than that line does."
         )
         slug = _slug(name)
         common = (head, tuple(rows))

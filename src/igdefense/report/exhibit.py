@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from igdefense.data.data import Data
 from igdefense.defenses.ig_defense import IGDefense
 from igdefense.errors import DataError, OutputError, SettingError
+from igdefense.verdicts.diagnostics import in_words
+from igdefense.verdicts.difference import differences_table
 from igdefense.verdicts.run import Run
 from igdefense.verdicts.verdict import Verdict
 
@@ -42,6 +44,19 @@ class Exhibit:
     @property
     def verdicts(self) -> list[tuple[str, Verdict]]:
         return list(self.run.verdicts.items())
+
+    @property
+    def summary(self) -> list[str]:
+        """The run in a sentence, and its differences from the base model on the same images."""
+        lines = [str(self.run.to_json()["headline"])]
+        if self.run.against_base:
+            lines += differences_table(self.run.against_base, "defended", "base")
+        return lines
+
+    @property
+    def notes(self) -> list[str]:
+        """What weakens its numbers."""
+        return [*self.run.footnotes, *in_words(self.run.checks.get("diagnostics"))]
 
     def column(self, name: str) -> dict[str, Any]:
         """What an attack saw, and which unit of the store its images are."""

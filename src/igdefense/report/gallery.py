@@ -7,15 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from igdefense.attacks.views import Keyed
 from igdefense.defenses.ig_defense import IGDefense
 from igdefense.progress import track
-from igdefense.randomness import seed_of
 from igdefense.rankings.explain import averages
 from igdefense.report.exhibit import Exhibit
 from igdefense.report.sprite import Sprite
 from igdefense.split import activations_of, split
 from igdefense.types import Images, Labels
-from igdefense.verdicts.judge import predict
+from igdefense.verdicts.judge import judging_seeds, predict
 from igdefense.verdicts.store import image_ids
 
 SURVIVED, BROKEN, WRONG, SKIPPED = "survived", "broken", "wrong when clean", "not attacked"
@@ -145,7 +145,7 @@ class _Looks:
 @torch.no_grad()
 def _pseudo_label(defense: IGDefense, x: Images, ids: list[str], seed: int) -> Tensor:
     """On the draw that judged the image."""
-    keys = [seed_of(seed_of(seed, name, "judge"), "draw", 0) for name in ids]
+    keys = Keyed(defense, judging_seeds(seed, ids)).keys()
     return defense.pseudo_label(x, keys)
 
 

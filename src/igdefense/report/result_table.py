@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from igdefense.report.exhibit import Exhibit
 from igdefense.report.figure import Row, as_csv
+from igdefense.verdicts.accuracies import Accuracies
 from igdefense.verdicts.statistics import Share
 
 CLEAN, WORST = "clean", "IW-WC"
@@ -19,6 +18,7 @@ class Cell:
     share: Share | None
     broken: tuple[int, int] | None = None  # so many of the images that were right when clean
     published: float | None = None  # %
+    draws: tuple[str, ...] = ()  # what fresh draws of a random defense say
 
     @property
     def value(self) -> str:
@@ -104,18 +104,27 @@ class ResultTable:
 def _cell(exhibit: Exhibit, name: str, published: Mapping[str, float]) -> Cell | None:
     run, known = exhibit.run, published.get(name)
     if name in (CLEAN, WORST):
-        right = run.clean.robust if name == CLEAN else run.worst_case.robust
-        return Cell(_share(right), None, known)
+        accuracies = run.clean.accuracies if name == CLEAN else run.worst_case
+        return Cell(accuracies.share, None, known, _draws(accuracies))
     if name not in run.verdicts:
         return None
     verdict = run.verdicts[name]
     attacked = verdict.tested & run.clean.robust
     broken = (int((attacked & ~verdict.robust).sum()), int(attacked.sum()))
-    return Cell(_share(verdict.robust) if verdict.complete else None, broken, known)
+    if not verdict.complete:
+        return Cell(None, broken, known)
+    return Cell(verdict.share, broken, known, _draws(verdict.accuracies))
 
 
-def _share(right: Tensor) -> Share:
-    return Share(int(right.sum()), len(right))
+def _draws(accuracies: Accuracies) -> tuple[str, ...]:
+    """The mean draw, and what is left if one wrong draw is enough."""
+    if not accuracies.random:
+        return ()
+    mean, count = accuracies.expected, accuracies.fresh.shape[1]
+    return (
+        f"expected {100 * mean.value:.1f} ± {100 * mean.std:.1f}",
+        f"any of {count}: {100 * accuracies.any_of.value:.1f}",
+    )
 
 
 def _plain(cell: Cell | None) -> str:

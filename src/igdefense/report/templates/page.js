@@ -67,7 +67,7 @@ function fitted({ data, layout }, width) {
   for (const trace of data)
     if (trace.colorbar) Object.assign(trace.colorbar, { orientation: "h", y: -0.2, yanchor: "top", thickness: 10, title: { ...trace.colorbar.title, side: "right" } });
   const eye = layout.scene && layout.scene.camera.eye;
-  if (eye) layout.scene.camera = { ...layout.scene.camera, eye: { x: 1.3 * eye.x, y: 1.3 * eye.y, z: 1.3 * eye.z } };
+  if (eye) layout.scene.camera = { ...layout.scene.camera, eye: { x: 1.15 * eye.x, y: 1.15 * eye.y, z: 1.15 * eye.z } };
   if (layout.scene) layout.margin = { ...layout.margin, b: 70 };
   return { data, layout };
 }
