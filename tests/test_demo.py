@@ -1,40 +1,46 @@
-"""The demo's table, on a few images."""
+"""The demo on a few images, from the shell: runs, table and page."""
+
+from pathlib import Path
 
 import pytest
 
 from igdefense import demo
 from igdefense.data.data import Data
 from igdefense.data.datasets import load_data
-from igdefense.demo import Row, first_look
+from igdefense.models.load import load_model
+from igdefense.verdicts.run import Run
+from igdefense.verdicts.verify import verify
+
+BUDGET = {"steps": 1, "targets": 1, "transfer_targets": 1, "fab_steps": 1, "eot": 1}
+BUDGET |= {"square_queries": 2, "rays_queries": 2}
 
 
 def few(spec: str, *, n: int | None = None) -> Data:
     return load_data(spec, n=n or 20)
 
 
-@pytest.fixture
-def rows(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
-    monkeypatch.setattr(demo, "load_data", few)
-    return first_look(n=12, keep=16, steps=4, eps=32 / 255)
-
-
-def test_the_table_has_the_base_model_the_defense_and_its_controls(rows: list[Row]) -> None:
-    assert [row.name for row in rows] == [
-        "base model",
-        "IG-Defense, LO-IR-16",
-        "random ranking-16",
-        "smoothing alone",
-    ]
-    assert {share.total for row in rows for share in (row.clean, row.attacked)} == {12}
-
-
-def test_the_base_model_loses_under_attack(rows: list[Row]) -> None:
-    assert rows[0].attacked.count < rows[0].clean.count
-
-
-def test_the_table_is_the_same_in_any_batch(
-    rows: list[Row], monkeypatch: pytest.MonkeyPatch
+def test_the_demo_judges_the_base_model_smoothing_and_the_defense_and_shows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = demo._with_positions
-    monkeypatch.setattr(demo, "_with_positions", lambda data, _: whole(data, 5))
-    assert first_look(n=12, keep=16, steps=4, eps=32 / 255) == rows
+    monkeypatch.setattr(demo, "load_data", few)
+    monkeypatch.delattr("igdefense.clip_dissect", raising=False)
+    evidence = demo.show(tmp_path, n=6, workers=1, budget=BUDGET, progress=False)
+    assert [e.name for e in evidence.exhibits] == ["base model", "smoothing alone", "LO-IR-16"]
+    page = (tmp_path / demo.PAGE).read_text(encoding="utf-8")
+    for tab in ("results", "classes", "shift", "sensitivity", "surface", "neurons", "gallery"):
+        assert f'id="panel-{tab}"' in page
+    for exhibit in evidence.exhibits:
+        assert exhibit.folder is not None
+        assert Run.load(exhibit.folder).settings["recipe"]["defense"] == exhibit.folder.name
+    last = evidence.exhibits[-1]
+    assert last.defense is not None
+    assert last.data is not None
+    assert verify(last.folder or "", last.defense, last.data, base=last.base) == []
+
+
+def test_every_ranking_of_the_package_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, probe = load_model("embedded"), few("embedded:probe")
+    ranking = demo.leave_one_out(model, probe, demo.LAYER)
+    monkeypatch.setattr("igdefense.clip_dissect", lambda *_: ranking, raising=False)
+    found = demo.contenders(model, probe, keep=8, sigma=4 / 255, seed=0)
+    assert [one.name for one in found] == ["base model", "smoothing alone", "LO-IR-8", "CD-IR-8"]

@@ -19,6 +19,7 @@ from igdefense.randomness import Streams, seed_of
 from igdefense.types import Images, Labels
 
 FORMAT = "igdefense-loss-surface-1"
+BATCH = 64  # points at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,11 +100,16 @@ def loss_surface(
         image, label = images[i : i + 1], labels[i : i + 1]
         keys = [seed_of(seed, "loss surface", i, draw) for draw in range(draws)]
         g, across = directions(model, image, label, keys, Streams([seed_of(seed, "across", i)]))
-        rows = []
-        for a in steps.tolist():
-            x = image + a * g + steps.view(-1, 1, 1, 1).to(image) * across
-            rows.append(_losses(model, threat.project(x, image), label, keys))
-        surfaces.append(torch.stack(rows))
+        along, sideways = torch.meshgrid(steps, steps, indexing="ij")
+        losses = []
+        for chosen in torch.arange(points * points).split(BATCH):
+            a, b = (
+                grid.flatten()[chosen].view(-1, 1, 1, 1).to(image) for grid in (along, sideways)
+            )
+            x = image + a * g + b * across
+            x = threat.project(x, image.expand_as(x))
+            losses.append(_losses(model, x, label.expand(len(x)), keys))
+        surfaces.append(torch.cat(losses).view(points, points))
     return LossSurface(eps, steps, torch.stack(surfaces), draws)
 
 
@@ -123,8 +129,8 @@ def directions(
 
 
 @torch.no_grad()
-def _losses(model: nn.Module, x: Images, label: Labels, keys: list[int]) -> Tensor:
-    return torch.stack([_loss(model, x, label.expand(len(x)), key) for key in keys]).mean(0)
+def _losses(model: nn.Module, x: Images, labels: Labels, keys: list[int]) -> Tensor:
+    return torch.stack([_loss(model, x, labels, key) for key in keys]).mean(0)
 
 
 def _loss(model: nn.Module, x: Images, labels: Labels, key: int) -> Tensor:

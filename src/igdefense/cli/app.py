@@ -93,4 +93,4 @@ def _end(message: str, code: int) -> None:
 
 
 from igdefense.cli import ranking, rankings, defense, predict, evaluate, diff  # noqa: E402, F401, I001
-from igdefense.cli import report, train, data, demo  # noqa: E402, F401, I001
+from igdefense.cli import report, train, data, demo  # noqa: E402, F401

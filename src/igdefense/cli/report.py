@@ -20,7 +20,7 @@ from igdefense.rankings.ranking import Ranking
 from igdefense.report.evidence import gather
 from igdefense.report.exhibit import Exhibit
 from igdefense.report.page import write_page
-from igdefense.report.prints import write_prints
+from igdefense.report.prints import require_matplotlib, write_prints
 from igdefense.verdicts.run import Run
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,8 @@ def report(
         published=_published(published),
     )
     write_page(evidence, out, title=title)
-    typer.echo(f"{len(evidence.exhibits)} runs -> {out} ({out.stat().st_size / 1e6:.1f} MB)")
+    count = len(evidence.exhibits)
+    typer.echo(f"{count} run{'s' * (count > 1)} -> {out} ({out.stat().st_size / 1e6:.1f} MB)")
 
 
 @app.command()
@@ -95,6 +96,7 @@ def figures(
 
     Example: `igd figures runs/base runs/lo-ir --format pdf --out figures`
     """
+    require_matplotlib()
     refuse_existing(out, force)
     exhibits = [exhibit_of(folder, data_dir) for folder in _distinct(runs)]
     evidence = gather(exhibits, images=0, surface_images=surface_images)

@@ -11,10 +11,15 @@ from igdefense.report.plots import figures_of
 from igdefense.report.result_table import ResultTable
 
 
-def write_prints(evidence: Evidence, folder: Path, format: str) -> list[Path]:
-    """Each figure with its numbers, and the table of results in three forms."""
+def require_matplotlib() -> None:
+    """An error before any work where the extra is missing."""
     if find_spec("matplotlib") is None:
         raise SettingError("Figures for print need Matplotlib: pip install 'igdefense[figures]'.")
+
+
+def write_prints(evidence: Evidence, folder: Path, format: str) -> list[Path]:
+    """Each figure with its numbers, and the table of results in three forms."""
+    require_matplotlib()
     from igdefense.report.drawn import print_figure  # noqa: PLC0415  (needs the extra)
 
     written = []
