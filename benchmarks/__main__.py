@@ -20,6 +20,7 @@ from benchmarks.hidden import hidden
 from benchmarks.memory import memory
 from benchmarks.penultimate import penultimate
 from benchmarks.row import Row
+from benchmarks.soft_wpmi import soft_wpmi, soft_wpmi_memory
 from igdefense import __version__
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
@@ -27,6 +28,8 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "hidden": hidden,
     "defended": defended,
     "memory": memory,
+    "soft-wpmi": soft_wpmi,
+    "soft-wpmi-memory": soft_wpmi_memory,
     "evaluation": evaluation,
     "autoattack": autoattack,
 }

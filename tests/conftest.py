@@ -1,11 +1,21 @@
 """Fixtures that every folder of tests shares."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from igdefense.data.data import Data
 from nets import CLASSES, LAYERS, make_net
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Nothing is read from or written to the user's cache."""
+    folder = tmp_path_factory.getbasetemp() / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
 
 
 @pytest.fixture(params=LAYERS, ids=lambda pair: f"{pair[0]}-{pair[1]}")

@@ -14,7 +14,9 @@ from benchmarks.hidden import hidden
 from benchmarks.memory import Synthetic
 from benchmarks.passes import BATCH, rerun
 from benchmarks.row import AtLeast, AtMost, Row
+from benchmarks.soft_wpmi import drawn, plain_loop
 from igdefense import Data
+from igdefense.rankings.clip_dissect import soft_wpmi
 from nets import make_net
 
 HELD = Row("one", "other", 1.1, (1.0, 1.2), AtMost(1.15))
@@ -76,3 +78,8 @@ def test_synthetic_images_do_not_depend_on_how_they_are_read() -> None:
     source = Synthetic(250)
     assert_close(source[90:110], source[torch.arange(90, 110)], rtol=0, atol=0)
     assert_close(source[199:201][0], source[[199]][0], rtol=0, atol=0)
+
+
+def test_the_loop_over_neurons_gives_what_soft_wpmi_gives() -> None:
+    arguments = drawn(500, 4, 6)
+    assert_close(soft_wpmi(*arguments), plain_loop(*arguments), rtol=1e-5, atol=1e-4)

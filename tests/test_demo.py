@@ -7,7 +7,6 @@ import pytest
 from igdefense import demo
 from igdefense.data.data import Data
 from igdefense.data.datasets import load_data
-from igdefense.models.load import load_model
 from igdefense.verdicts.run import Run
 from igdefense.verdicts.verify import verify
 
@@ -23,9 +22,9 @@ def test_the_demo_judges_the_base_model_smoothing_and_the_defense_and_shows_them
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "load_data", few)
-    monkeypatch.delattr("igdefense.clip_dissect", raising=False)
     evidence = demo.show(tmp_path, n=6, workers=1, budget=BUDGET, progress=False)
-    assert [e.name for e in evidence.exhibits] == ["base model", "smoothing alone", "LO-IR-16"]
+    names = ["base model", "smoothing alone", "LO-IR-16", "CD-IR-16"]
+    assert [e.name for e in evidence.exhibits] == names
     page = (tmp_path / demo.PAGE).read_text(encoding="utf-8")
     for tab in ("results", "classes", "shift", "sensitivity", "surface", "neurons", "gallery"):
         assert f'id="panel-{tab}"' in page
@@ -36,11 +35,3 @@ def test_the_demo_judges_the_base_model_smoothing_and_the_defense_and_shows_them
     assert last.defense is not None
     assert last.data is not None
     assert verify(last.folder or "", last.defense, last.data, base=last.base) == []
-
-
-def test_every_ranking_of_the_package_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, probe = load_model("embedded"), few("embedded:probe")
-    ranking = demo.leave_one_out(model, probe, demo.LAYER)
-    monkeypatch.setattr("igdefense.clip_dissect", lambda *_: ranking, raising=False)
-    found = demo.contenders(model, probe, keep=8, sigma=4 / 255, seed=0)
-    assert [one.name for one in found] == ["base model", "smoothing alone", "LO-IR-8", "CD-IR-8"]

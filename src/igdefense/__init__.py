@@ -12,6 +12,8 @@ from igdefense.layers import Layer, layers
 from igdefense.split import Split, split
 from igdefense.rankings.ranking import Ranking
 from igdefense.rankings.leave_one_out import leave_one_out
+from igdefense.rankings.clip_dissect import clip_dissect, clip_dissect_layers
+from igdefense.rankings.encoders.encoder import load_encoder
 from igdefense.rankings.net_dissect import net_dissect
 from igdefense.rankings.controls import inverted, shuffled
 from igdefense.rankings.compare import Comparison, compare
@@ -19,6 +21,10 @@ from igdefense.rankings.explain import Explanation, explain
 from igdefense.defenses.ig_defense import IGDefense, defend, load_defense
 from igdefense.defenses.smoothing import Smoothed
 from igdefense.defenses.tune import Tuning, tune
+from igdefense.defenses.rivals.hedge import Hedge
+from igdefense.defenses.rivals.anti_adversary import AntiAdversary
+from igdefense.defenses.rivals.head import Head, shipped_head
+from igdefense.defenses.rivals.sodef import SODEF
 from igdefense.verdicts.verdict import Verdict
 from igdefense.verdicts.difference import Difference
 from igdefense.verdicts.curve import Curve
@@ -27,14 +33,21 @@ from igdefense.verdicts.evaluate import evaluate
 from igdefense.verdicts.curves import curves
 from igdefense.verdicts.diff import diff_runs
 from igdefense.verdicts.verify import verify
+from igdefense.analysis.cost import Cost, Costs, cost
 from igdefense.errors import IGDefenseError
 
 __all__ = [
+    "SODEF",
+    "AntiAdversary",
     "Comparison",
+    "Cost",
+    "Costs",
     "Curve",
     "Data",
     "Difference",
     "Explanation",
+    "Head",
+    "Hedge",
     "IGDefense",
     "IGDefenseError",
     "Layer",
@@ -45,7 +58,10 @@ __all__ = [
     "Tuning",
     "Verdict",
     "__version__",
+    "clip_dissect",
+    "clip_dissect_layers",
     "compare",
+    "cost",
     "curves",
     "defend",
     "diff_runs",
@@ -56,8 +72,10 @@ __all__ = [
     "leave_one_out",
     "load_data",
     "load_defense",
+    "load_encoder",
     "load_model",
     "net_dissect",
+    "shipped_head",
     "shuffled",
     "split",
     "tune",

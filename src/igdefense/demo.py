@@ -7,12 +7,12 @@ from typing import Any
 
 from torch import nn
 
-import igdefense
 from igdefense.data.data import Data
 from igdefense.data.datasets import load_data
 from igdefense.defenses.ig_defense import IGDefense, defend
 from igdefense.defenses.smoothing import Smoothed
 from igdefense.models.load import load_model
+from igdefense.rankings.clip_dissect import clip_dissect
 from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.rankings.ranking import Ranking
 from igdefense.report.evidence import Evidence, gather
@@ -44,6 +44,7 @@ def show(
     keep: int = 16,
     eps: float = 8 / 255,
     seed: int = 0,
+    encoder: str = "embedded",
     workers: int = 2,
     budget: dict[str, int] | None = None,
     progress: bool | None = None,
@@ -56,7 +57,8 @@ def show(
     model, probe = load_model("embedded"), load_data("embedded:probe")
     data = load_data("embedded:test", n=n)
     exhibits = []
-    entrants = contenders(model, probe, keep=keep, sigma=eps / 2, seed=seed)
+    log.info("ranking the neurons of %s by LO-IR and CD-IR", LAYER)
+    entrants = contenders(model, probe, keep=keep, sigma=eps / 2, seed=seed, encoder=encoder)
     for i, entrant in enumerate(entrants):
         log.info("%d of %d: attacking %s", i + 1, len(entrants), entrant.name)
         out = folder / entrant.kind
@@ -84,13 +86,13 @@ def show(
 
 
 def contenders(
-    model: nn.Module, probe: Data, *, keep: int, sigma: float, seed: int
+    model: nn.Module, probe: Data, *, keep: int, sigma: float, seed: int, encoder: str
 ) -> list[Contender]:
-    """The base model, smoothing alone, and IG-Defense by every ranking this package has."""
-    rankings = {"lo-ir": leave_one_out(model, probe, LAYER)}
-    clip_dissect = getattr(igdefense, "clip_dissect", None)
-    if clip_dissect is not None:
-        rankings["cd-ir"] = clip_dissect(model, probe, LAYER)
+    """The base model, smoothing alone, and IG-Defense with LO-IR and CD-IR."""
+    rankings = {
+        "lo-ir": leave_one_out(model, probe, LAYER),
+        "cd-ir": clip_dissect(model, probe, LAYER, encoder=encoder),
+    }
     noise: dict[str, Any] = {"sigma": sigma, "seed": seed}
     return [
         Contender("base model", "none", model),
@@ -108,5 +110,5 @@ def _recipe(entrant: Contender, *, n: int, sigma: float, seed: int) -> dict[str,
     return {
         **{"model": "embedded", "arch": None, "mean": None, "std": None},
         **{"data": "embedded:test", "n": n, "size": None, "defense": entrant.kind, "keep": keep},
-        **{"sigma": sigma, "samples": 1, "temperature": 0.01, "seed": seed},
+        **{"sigma": sigma, "samples": 1, "temperature": 0.01, "seed": seed, "rival": None},
     }

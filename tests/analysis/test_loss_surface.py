@@ -89,4 +89,4 @@ def test_it_is_saved_with_its_steps(tmp_path: Path) -> None:
 )
 def test_settings_without_a_meaning_are_refused(wrong: dict[str, int], says: str) -> None:
     with pytest.raises(SettingError, match=says):
-        loss_surface(NET, IMAGES, LABELS, eps=EPS, **wrong)
+        loss_surface(NET, IMAGES, LABELS, eps=EPS, **wrong)  # type: ignore[arg-type]

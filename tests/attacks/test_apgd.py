@@ -176,5 +176,5 @@ def test_settings_below_one_are_refused(settings: dict[str, int]) -> None:
 
 
 def test_unknown_words_are_refused_with_the_known_ones() -> None:
-    with pytest.raises(SettingError, match=r"no loss 'hinge'; choose ce, dlr, cw\."):
+    with pytest.raises(SettingError, match=r"no loss 'hinge'; choose ce, dlr, cw, ce-rescaled\."):
         require_known(SimpleNamespace(loss="hinge"), "loss", *LOSSES)

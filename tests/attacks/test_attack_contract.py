@@ -26,6 +26,8 @@ from igdefense.attacks import (
     Threat,
     View,
 )
+from igdefense.expert.every_target import EveryTarget
+from igdefense.expert.square_averaged import AveragedSquare
 from igdefense.models.toys import ConvNet, Noisy
 from igdefense.randomness import Streams, generator
 
@@ -41,6 +43,8 @@ def table(threat: Threat) -> list[Attack]:
         TargetedAPGD(threat=threat, steps=6, targets=2),
         FABT(threat=threat, steps=6, restarts=2, targets=2),
         Square(threat=threat, queries=25, restarts=2),
+        EveryTarget(threat=threat, steps=5, targets=2),
+        AveragedSquare(threat=threat, queries=15),
         AutoAttack.standard(threat, steps=5, targets=2, queries=10, fab_steps=3),
     ]
 
@@ -52,6 +56,7 @@ ATTACKS = [
     FGSM(threat=LINF),
     APGD(threat=LINF, steps=8, loss="dlr", best="highest", restarts=2),
     APGD(threat=LINF, steps=8, loss="cw", best="strict", restarts=2),
+    APGD(threat=LINF, steps=8, loss="ce-rescaled", best="strict"),
     TargetedAPGD(threat=LINF, steps=6, loss="cw", best="highest"),
     AutoAttack.rand(LINF, steps=5, samples=3),
     RayS(threat=LINF, queries=60),

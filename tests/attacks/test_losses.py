@@ -11,6 +11,7 @@ from igdefense.attacks.losses import (
     cross_entropy,
     cw,
     dlr,
+    rescaled_cross_entropy,
     targeted_cw,
     targeted_dlr,
 )
@@ -38,6 +39,27 @@ def test_dlr_is_the_margin_when_there_are_too_few_classes() -> None:
     assert not torch.equal(dlr(three, ones), cw(three, ones))
     zeros = tensor([0, 0])
     assert_close(targeted_dlr(three, ones, zeros), targeted_cw(three, ones, zeros))
+
+
+def test_rescaled_cross_entropy_is_a_margin_with_the_slope_of_a_softmax_one_apart() -> None:
+    logits = LOGITS.clone().requires_grad_()
+    losses = rescaled_cross_entropy(logits, LABELS)
+    assert_close(losses.detach(), cw(LOGITS, LABELS))
+    (gradient,) = torch.autograd.grad(losses.sum(), logits)
+    gaps = tensor([[4.0 - 3.0], [5.0 - 4.0]])
+    hits = torch.nn.functional.one_hot(LABELS, 4)
+    assert_close(gradient, ((LOGITS / gaps).softmax(1) - hits) / gaps)
+
+
+def test_rescaled_cross_entropy_has_a_gradient_where_the_plain_one_has_none() -> None:
+    logits = tensor([[300.0, 100.0, 50.0]], requires_grad=True)
+    zero = tensor([0])
+    slopes = [
+        torch.autograd.grad(loss(logits, zero).sum(), logits)[0].abs().max()
+        for loss in (cross_entropy, rescaled_cross_entropy)
+    ]
+    assert slopes[0] == 0
+    assert_close(slopes[1] * 200, 1 - torch.softmax(logits.detach() / 200, 1)[0, 0])
 
 
 @pytest.mark.parametrize("loss", [cw, dlr])

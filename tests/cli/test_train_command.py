@@ -99,7 +99,7 @@ def test_a_diverging_training_names_the_step_and_leaves_no_folder(refused: Refus
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("train", "fast", *SMALL), "No recipe 'fast'; expected one of: fat"),
+        (("train", "fast", *SMALL), "No recipe 'fast'; expected one of: fat, sodef"),
         (("train", "fat", *SMALL[:4], "--arch", "resnet19"), "Unknown architecture 'resnet19'"),
         ((*TRAIN, "--epochs", "0"), "'--epochs'"),
         ((*TRAIN, "--pgd-steps", "0"), "'--pgd-steps'"),

@@ -12,7 +12,8 @@ import igdefense as igd
 from borders import edges
 from igdefense.data.data import Data
 from igdefense.errors import DataError, SettingError
-from igdefense.rankings.explain import averages, most_common
+from igdefense.rankings.explain import most_common
+from igdefense.rankings.maps import averages
 from igdefense.rankings.ranking import Ranking
 from igdefense.report.pictures import explanation_picture
 from nets import make_net

@@ -28,7 +28,7 @@ def exhibits(tmp_path_factory: pytest.TempPathFactory) -> list[Exhibit]:
     net = make_net("cnn")
     images = torch.rand(12, 3, 8, 8, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
-        net.fc.bias -= net(images).mean(0)  # type: ignore[operator, union-attr]
+        net.fc.bias -= net(images).mean(0)  # type: ignore[union-attr]
         labels = net(images).argmax(1)  # right when clean, but for the last three
     labels[-3:] = torch.arange(3)
     data = Data(images, labels, CLASSES)

@@ -12,6 +12,7 @@ from igdefense.errors import SettingError
 from igdefense.models.toys import LinearNet
 from igdefense.verdicts.curve import Curve
 from igdefense.verdicts.curves import curves
+from igdefense.verdicts.verdict import Verdict
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,10 @@ def test_enough_steps_bring_a_linear_net_down_to_its_margin(
     assert (steps.budget, restarts.budget) == ("steps", "restarts")
     clear = (radius - eps).abs() > 0.02 * eps
     assert torch.equal(steps.verdicts[-1].robust[clear], (radius > eps)[clear])
-    assert steps.changes[0].value <= 0
+    assert (steps.values, restarts.values) == ((1, 20), (1, 2))
+    assert steps.changes[0].value == pytest.approx(
+        steps.verdicts[1].share.value - steps.verdicts[0].share.value
+    )
     assert "Robust accuracy against steps: APGD-CE on the defense, 1 restarts" in steps.table()[0]
 
 
@@ -55,7 +59,10 @@ def test_a_curve_is_resumed_from_the_store_and_read_from_json(
         for mine, theirs in zip(one.verdicts, other.verdicts, strict=True):
             assert mine.draws.shape == (24, 5)
             assert torch.equal(mine.draws, theirs.draws)
-        assert Curve.from_json(one.to_json()).table() == one.table()
+        read = Curve.from_json(one.to_json())
+        assert read.table() == one.table()
+        for mine, theirs in zip(one.verdicts, read.verdicts, strict=True):
+            assert torch.equal(mine.draws, theirs.draws)
 
 
 def test_an_attack_that_changes_nothing_shows_no_difference(data: Data, tmp_path: Path) -> None:
@@ -65,6 +72,13 @@ def test_an_attack_that_changes_nothing_shows_no_difference(data: Data, tmp_path
     )
     assert_close(steps.verdicts[0].draws, steps.verdicts[1].draws)  # the same draws judge both
     assert "no difference shown at this n" in steps.table()[-1]
+
+
+def test_a_change_is_from_the_value_before_to_the_next() -> None:
+    many, few = (Verdict.on_all("apgd", (torch.arange(4) < k).unsqueeze(1)) for k in (3, 1))
+    curve = Curve("steps", "APGD", (5, 10), (many, few))
+    assert [change.value for change in curve.changes] == [-0.5]
+    assert "-50.0 [" in curve.table()[-1]
 
 
 @pytest.mark.parametrize("steps", [(5,), (10, 5), (0, 5), (5, 5)])

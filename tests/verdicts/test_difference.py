@@ -5,6 +5,7 @@ import torch
 
 from igdefense.errors import DataError
 from igdefense.verdicts.accuracies import Accuracies
+from igdefense.verdicts.curve import Curve
 from igdefense.verdicts.diff import diff_runs
 from igdefense.verdicts.difference import NOTHING, compare_accuracies, difference, differences_table
 from igdefense.verdicts.run import Run
@@ -51,7 +52,7 @@ def test_an_interval_that_mcnemars_test_does_not_confirm_shows_nothing() -> None
 
 
 def test_the_interval_does_not_depend_on_what_was_compared_before() -> None:
-    a, b = outcomes(60, 100), torch.tensor([True, False] * 50)
+    a, b = torch.rand(2, 100, generator=torch.Generator().manual_seed(0))
     difference("clean", b, a)
     assert difference("IW-WC", a, b).interval == difference("IW-WC", a, b).interval
     assert difference("IW-WC", a, b, seed=1).interval != difference("IW-WC", a, b).interval
@@ -70,6 +71,7 @@ def test_rates_of_random_defenses_are_compared_without_mcnemar() -> None:
     ]
     assert [row.value for row in rows] == [0.0, 0.0, 0.25, -0.25]
     assert [row.p is None for row in rows] == [False, True, False, False]
+    assert not rows[1].shown  # its interval contains 0
     assert len(compare_accuracies("IW-WC", certain, certain)) == 1
 
 
@@ -106,3 +108,11 @@ def test_the_headline_names_the_attack_that_broke_most_survivors_of_the_papers()
     assert "a2 broke most of the 5 survivors of the 1 attacks of the paper: 3." in run.table()
     alone = replace(run, verdicts={"apgd": verdicts["apgd"]})
     assert "survivors of" not in alone.table()
+
+
+def test_curves_that_end_above_the_worst_case_are_told() -> None:
+    weak = Verdict.on_all("steps=5", outcomes(3, 4).unsqueeze(1))
+    curve = Curve("steps", "APGD", (5, 10), (weak, weak))
+    note = "The curves end at 75.0 %, above the worst case of 50.0 %"
+    assert note in replace(toy(2), curves=[curve]).table()
+    assert note not in replace(toy(3), curves=[curve]).table()

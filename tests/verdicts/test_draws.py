@@ -81,6 +81,11 @@ def bits(*rows: str) -> torch.Tensor:
     return torch.tensor([[mark == "1" for mark in row] for row in rows])
 
 
+def test_the_judging_draw_is_no_fresh_draw() -> None:
+    verdict = Verdict.on_all("none", bits("0111", "1111"))
+    assert (verdict.share.value, verdict.expected.value, verdict.any_of.value) == (0.5, 1.0, 1.0)
+
+
 def test_the_worst_attack_is_chosen_on_half_of_the_draws_and_judged_on_the_other() -> None:
     # the judging draw, two draws that select, two that report; one row an image
     clean = Verdict.on_all("clean", bits("11111", "11111", "11111"))
@@ -109,9 +114,9 @@ def test_choosing_among_many_equal_attacks_does_not_bias_the_expected_accuracy()
 
 
 def test_in_a_cascade_only_the_attacks_an_image_met_are_chosen() -> None:
-    clean = Verdict.on_all("clean", bits("11111", "11111"))
-    first = Verdict("first", bits("01101", "11111"), torch.tensor([True, True]))
-    second = Verdict("second", bits("00000", "11111"), torch.tensor([False, True]))
+    clean = Verdict.on_all("clean", bits("11111", "11111", "11111"))
+    first = Verdict("first", bits("01101", "11111", "01111"), torch.tensor([True, True, True]))
+    second = Verdict("second", bits("00000", "11111", "00000"), torch.tensor([False, True, False]))
     worst = worst_case(clean, [first, second])
-    assert worst.rates.tolist() == [0.5, 1.0]
-    assert worst.every.tolist() == [False, True]
+    assert worst.rates.tolist() == [0.5, 1.0, 1.0]
+    assert worst.every.tolist() == [False, True, False]  # what fell on one draw is broken

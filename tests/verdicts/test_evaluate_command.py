@@ -20,14 +20,19 @@ def igd(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return 0
 
 
+@pytest.mark.parametrize("defense", ["lo-ir", "cd-ir"])
 def test_a_run_prints_its_table_and_verifies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    defense: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = tmp_path / "run"
-    arguments = ["evaluate", "embedded", "--defense", "lo-ir", "--keep", "16", *SMALL]
+    arguments = ["evaluate", "embedded", "--defense", defense, "--keep", "16", *SMALL]
     assert igd(monkeypatch, *arguments, "--out", str(out)) == 0
     table = capsys.readouterr().out
     assert "IW-WC" in table
+    assert f"embedded, {defense}-16" in table
     assert "n = 6, L-inf 8/255, seed 0" in table
     assert igd(monkeypatch, "verify", str(out)) == 0
     assert "every verdict repeated" in capsys.readouterr().out

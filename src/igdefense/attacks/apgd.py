@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 
 from igdefense.attacks.attack import require_known, require_positive
 from igdefense.attacks.best import BETTER, Best, Found, broken_then_higher, nothing_yet
-from igdefense.attacks.climb import climb
+from igdefense.attacks.climb import FRESH, WARM, climb
 from igdefense.attacks.losses import LOSSES, TARGETED_LOSSES, Loss, LossName, TargetedLossName
 from igdefense.attacks.objective import likeliest_targets, misclassified
 from igdefense.attacks.threat import Threat
@@ -28,6 +28,9 @@ class APGD:
     image, as in AutoAttack; restarts are for unbroken images only. "highest": the point of highest
     loss, always. "strict": the misclassified point of highest loss, or else the point of highest
     loss. On an EoT view a point is misclassified if more than half of its draws are.
+
+    With `start` the first run begins there instead of at random, with shorter steps; the start is
+    itself one of the points to choose from.
     """
 
     version: ClassVar[int] = 1
@@ -44,18 +47,24 @@ class APGD:
         require_known(self, "best", *BETTER)
 
     def __call__(
-        self, view: View | nn.Module, images: Images, labels: Labels, rng: Generator | Streams
+        self,
+        view: View | nn.Module,
+        images: Images,
+        labels: Labels,
+        rng: Generator | Streams,
+        start: Images | None = None,
     ) -> Images:
         runs: list[Run] = [((i,), lambda _: LOSSES[self.loss]) for i in range(self.restarts)]
         view, rng = as_view(view), Streams.of(rng, len(images))
-        return _search(self, view, images, labels, rng, runs=runs).x
+        return _search(self, view, images, labels, rng, runs=runs, given=start).x
 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetedAPGD:
     """APGD towards one wrong class after another, those of highest clean logit first.
 
-    Later targets and restarts are for unbroken images only; `best` is as in `APGD`.
+    Later targets and restarts are for unbroken images only; `best` is as in `APGD`. With `start`
+    the first run towards each target begins there.
     """
 
     version: ClassVar[int] = 1
@@ -73,7 +82,12 @@ class TargetedAPGD:
         require_known(self, "best", *BETTER)
 
     def __call__(
-        self, view: View | nn.Module, images: Images, labels: Labels, rng: Generator | Streams
+        self,
+        view: View | nn.Module,
+        images: Images,
+        labels: Labels,
+        rng: Generator | Streams,
+        start: Images | None = None,
     ) -> Images:
         view, rng = as_view(view), Streams.of(rng, len(images))
         targets = likeliest_targets(view, images, labels, self.targets)
@@ -84,7 +98,7 @@ class TargetedAPGD:
 
         ranks, restarts = range(targets.shape[1]), range(self.restarts)
         runs: list[Run] = [((t, i), partial(towards, t)) for t in ranks for i in restarts]
-        return _search(self, view, images, labels, rng, runs=runs).x
+        return _search(self, view, images, labels, rng, runs=runs, given=start).x
 
 
 def _search(
@@ -95,6 +109,7 @@ def _search(
     rng: Streams,
     *,
     runs: Iterable[Run],
+    given: Images | None = None,
 ) -> Found:
     breaking = attack.best == "adversarial"
     found = nothing_yet(images, misclassified(view, images, labels) if breaking else None)
@@ -107,7 +122,11 @@ def _search(
         if not len(left):
             break
         clean = images[left]
-        start = attack.threat.random(clean, rng[left].child("start", *name))
+        warm = given is not None and name[-1] == 0
+        if given is not None and warm:
+            start = attack.threat.project(given[left], clean)
+        else:
+            start = attack.threat.random(clean, rng[left].child("start", *name))
         run = climb(
             view[left],
             clean,
@@ -117,6 +136,7 @@ def _search(
             threat=attack.threat,
             steps=attack.steps,
             better=better,
+            stride=WARM if warm else FRESH,
         )
         found = found.put(left, found[left].keep(run, between))
     return found

@@ -12,6 +12,7 @@ from igdefense.attacks.views import View
 from igdefense.types import Images, Labels
 
 MOMENTUM = 0.75
+FRESH, WARM = 2.0, 0.5  # strides from a random start, and from one that is worth staying near
 RHO = 0.75  # the share of steps that must raise the loss for the step size to stay
 
 
@@ -35,13 +36,17 @@ def climb(
     threat: Threat,
     steps: int,
     better: Better,
+    stride: float = FRESH,
 ) -> Found:
-    """The best of the steps + 1 points visited, each evaluated once (arXiv:2003.01690)."""
+    """The best of the steps + 1 points visited, each evaluated once (arXiv:2003.01690).
+
+    `stride` is the first step in units of eps.
+    """
     x = before = start
     here = evaluate(view, x, labels, loss)
     found = top = Found(x, here.loss, here.wrong)
     gradient = top_gradient = here.gradient
-    step = torch.full_like(images[:, :1, :1, :1], 2 * threat.eps)
+    step = torch.full_like(images[:, :1, :1, :1], stride * threat.eps)
     rises, checked, halved = torch.zeros_like(top.loss), top.loss, torch.ones_like(top.broken)
     checks, last_check = set(checkpoints(steps)), 0
     for i in range(1, steps + 1):

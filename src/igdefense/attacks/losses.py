@@ -12,13 +12,26 @@ from igdefense.types import Labels, Logits
 Losses = Float[Tensor, " batch"]
 Loss = Callable[[Logits, Labels], Tensor]
 TargetedLoss = Callable[[Logits, Labels, Labels], Tensor]
-LossName = Literal["ce", "dlr", "cw"]
+LossName = Literal["ce", "dlr", "cw", "ce-rescaled"]
 TargetedLossName = Literal["dlr", "cw"]
 
 
 def cross_entropy(logits: Logits, labels: Labels) -> Losses:
     """-log softmax(z)_y."""
     return F.cross_entropy(logits, labels, reduction="none")
+
+
+def rescaled_cross_entropy(logits: Logits, labels: Labels) -> Losses:
+    """The margin, with the gradient of the cross-entropy of logits over their own top-2 gap.
+
+    However large the logits are, that softmax neither saturates nor underflows (the idea of MIFPE).
+    Its value is of no use to compare points by: nearer the boundary the gap, taken for a constant,
+    shrinks, and the cross-entropy of a class that is still right falls.
+    """
+    top = logits.detach().topk(2).values
+    gap = (top[:, :1] - top[:, 1:]).clamp(min=1e-6)
+    slope = cross_entropy(logits / gap, labels)
+    return cw(logits, labels).detach() + (slope - slope.detach())
 
 
 def cw(logits: Logits, labels: Labels) -> Losses:
@@ -53,5 +66,10 @@ def _logit_of(classes: Labels, logits: Logits) -> Losses:
     return logits.gather(1, classes.unsqueeze(1)).squeeze(1)
 
 
-LOSSES: dict[LossName, Loss] = {"ce": cross_entropy, "dlr": dlr, "cw": cw}
+LOSSES: dict[LossName, Loss] = {
+    "ce": cross_entropy,
+    "dlr": dlr,
+    "cw": cw,
+    "ce-rescaled": rescaled_cross_entropy,
+}
 TARGETED_LOSSES: dict[TargetedLossName, TargetedLoss] = {"dlr": targeted_dlr, "cw": targeted_cw}

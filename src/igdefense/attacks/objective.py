@@ -62,10 +62,13 @@ def mean_logits(view: View, x: Images) -> Logits:
     return total / view.samples
 
 
-@torch.no_grad()
 def likeliest_targets(view: View, images: Images, labels: Labels, count: int | None) -> Tensor:
     """(images, targets): the wrong classes by falling clean logit; None is min(9, C - 1)."""
-    logits = mean_logits(view, images)
+    return likeliest(mean_logits(view, images), labels, count)
+
+
+def likeliest(logits: Logits, labels: Labels, count: int | None) -> Tensor:
+    """(images, targets): the wrong classes by falling logit; None is min(9, C - 1)."""
     most = logits.shape[1] - 1
     rivals = logits.scatter(1, labels.unsqueeze(1), -float("inf"))
     return rivals.topk(min(9 if count is None else count, most)).indices

@@ -47,18 +47,16 @@ class Square:
             if not len(left):
                 break
             clean = images[left].contiguous()  # the parent views it flat
-            square = _OnView(view[left], labels[left], rng[left].child("start", restart), restart)
-            square.norm, square.eps = type(self.threat).__name__, self.threat.eps
-            square.n_queries, square.p_init = self.queries, self.p_init
-            square.init_hyperparam(clean)
-            _, tried = square.attack_single_run(clean, torch.arange(len(left), device=x.device))
-            tried = self.threat.project(tried, clean)
+            square = SquareOnView(
+                view[left], labels[left], rng[left].child("start", restart), restart
+            )
+            tried = square.run(clean, self.threat, self.queries, self.p_init)
             fell = misclassified(view[left], tried, labels[left])
             x[left[fell]], standing[left[fell]] = tried[fell], False
         return x
 
 
-class _OnView(SquareAttack):  # type: ignore[misc]
+class SquareOnView(SquareAttack):  # type: ignore[misc]
     """One run, given the images' positions as their labels, so it can say which it asks about."""
 
     def __init__(self, view: View, labels: Labels, rng: Streams, restart: int) -> None:
@@ -66,6 +64,14 @@ class _OnView(SquareAttack):  # type: ignore[misc]
         self.view, self.labels, self.rng = view, labels, rng
         self.shared = generator("square", restart)
         self.starting, self.draws = True, 0
+
+    def run(self, clean: Images, threat: Threat, queries: int, p_init: float) -> Images:
+        """The points found for the images of the view."""
+        self.norm, self.eps = type(threat).__name__, threat.eps
+        self.n_queries, self.p_init = queries, p_init
+        self.init_hyperparam(clean)
+        _, x = self.attack_single_run(clean, torch.arange(len(clean), device=clean.device))
+        return threat.project(x, clean)
 
     def margin_and_loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         self.starting = False

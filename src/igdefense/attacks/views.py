@@ -31,15 +31,23 @@ STEADY = 4
 """Kernels round differently for other batch sizes, so batches are filled to a multiple of this."""
 
 
-def steady(model: nn.Module, x: Images, keys: Sequence[int] | None = None) -> Logits:
-    """The model's logits, the same to the last bit in whatever batch an image comes."""
+def steady(
+    model: nn.Module, x: Images, keys: Sequence[int] | None = None, told: Tensor | None = None
+) -> Logits:
+    """The model's logits, the same to the last bit in whatever batch an image comes.
+
+    `told`, one entry for each image, is for models that take it: `model(images, keys, told)`.
+    """
     count = len(x)
     if count % STEADY:
         filled = torch.arange(count + -count % STEADY) % count
         x = x[filled.to(x.device)]
+        told = None if told is None else told[filled.to(told.device)]
         keys = None if keys is None else [keys[i] for i in filled.tolist()]
     if x.device.type == "cpu":  # convolutions are faster so, and rounding must not depend on it
         x = x.contiguous(memory_format=torch.channels_last)
+    if told is not None:
+        return model(x, keys, told)[:count]
     return (model(x) if keys is None else model(x, keys))[:count]
 
 
@@ -51,8 +59,8 @@ class Direct:
     def __init__(self, model: nn.Module) -> None:
         self.model = model
 
-    def __call__(self, x: Images) -> Logits:
-        return steady(self.model, x)
+    def __call__(self, x: Images, told: Tensor | None = None) -> Logits:
+        return steady(self.model, x, told=told)
 
     def __getitem__(self, index: Tensor) -> "Direct":
         return self
@@ -73,12 +81,12 @@ class Keyed:
         self._asked = torch.zeros(len(rng), dtype=torch.long)
         self._positions = torch.arange(len(rng))
 
-    def __call__(self, x: Images) -> Logits:
+    def __call__(self, x: Images, told: Tensor | None = None) -> Logits:
         if len(x) != len(self.rng):
             raise ValueError(f"This view is of {len(self.rng)} images; it was shown {len(x)}.")
         keys = self.keys()
         self._asked[self._positions] += 1
-        return steady(self.defense, x, keys)
+        return steady(self.defense, x, keys, told)
 
     def keys(self) -> list[int]:
         """What the next call gives the defense."""
@@ -101,11 +109,26 @@ class EoT:
         self.view = as_view(view)
         self.samples = samples
 
-    def __call__(self, x: Images) -> Logits:
-        return self.view(x)
+    def __call__(self, x: Images, told: Tensor | None = None) -> Logits:
+        return self.view(x) if told is None else Told(self.view, told)(x)
 
     def __getitem__(self, index: Tensor) -> "EoT":
         return EoT(self.view[index], self.samples)
+
+
+class Told:
+    """A view of a model that is told one thing about each image: `model(images, keys, told)`."""
+
+    def __init__(self, view: "View", told: Tensor) -> None:
+        if not isinstance(view, Direct | Keyed | EoT):
+            raise SettingError(f"{type(view).__name__} hands nothing on to its model; use Direct.")
+        self.view, self.told, self.samples = view, told, view.samples
+
+    def __call__(self, x: Images) -> Logits:
+        return self.view(x, self.told)
+
+    def __getitem__(self, index: Tensor) -> "Told":
+        return Told(self.view[index], self.told[index])
 
 
 def as_view(model: "View | nn.Module") -> View:

@@ -12,7 +12,7 @@ from igdefense.errors import IGDefenseError
 
 ORDER = (
     *("layers", "rank", "compare", "explain", "tune", "defend", "predict", "evaluate", "verify"),
-    *("diff", "report", "figures", "train", "data", "demo"),
+    *("diff", "cost", "report", "figures", "reproduce", "train", "train-encoder", "data", "demo"),
 )
 
 
@@ -92,5 +92,18 @@ def _end(message: str, code: int) -> None:
     sys.exit(code)
 
 
-from igdefense.cli import ranking, rankings, defense, predict, evaluate, diff  # noqa: E402, F401, I001
-from igdefense.cli import report, train, data, demo  # noqa: E402, F401
+from igdefense.cli import (  # noqa: E402
+    cost,  # noqa: F401
+    data,  # noqa: F401
+    defense,  # noqa: F401
+    demo,  # noqa: F401
+    diff,  # noqa: F401
+    evaluate,  # noqa: F401
+    predict,  # noqa: F401
+    ranking,  # noqa: F401
+    rankings,  # noqa: F401
+    report,  # noqa: F401
+    reproduce,  # noqa: F401
+    train,  # noqa: F401
+    train_encoder,  # noqa: F401
+)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from igdefense.cli.app import app
+from igdefense.cli.cd_ir import EncoderOption
 from igdefense.cli.options import SeedOption
 from igdefense.demo import PAGE, show
 from igdefense.report.result_table import ResultTable
@@ -16,6 +17,7 @@ from igdefense.report.result_table import ResultTable
 def demo(
     n: Annotated[int, typer.Option("--n", min=1, help="Test images.")] = 64,
     keep: Annotated[int, typer.Option(min=1, help="Neurons to keep for each class (k).")] = 16,
+    encoder: EncoderOption = "embedded",
     seed: SeedOption = 0,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; two where there are two cores.")
@@ -26,7 +28,7 @@ def demo(
 ) -> None:
     """Rank, defend and attack the embedded model; a page shows it, in about two minutes.
 
-    The base model, smoothing alone and IG-Defense, each under nine attacks of small budgets.
+    The base model, smoothing alone and IG-Defense with LO-IR and with CD-IR, each under nine attacks of small budgets.
 
     Example: `igd demo`
     """
@@ -35,7 +37,7 @@ def demo(
         "attacks with small budgets on each defense."
     )
     processes = workers or min(2, os.cpu_count() or 1)
-    evidence = show(out, n=n, keep=keep, seed=seed, workers=processes)
+    evidence = show(out, n=n, keep=keep, seed=seed, encoder=encoder, workers=processes)
     table = ResultTable.of(evidence.exhibits)
     width = max(len(name) for name, _ in table.rows)
     typer.echo("\nAccuracy in % with 95 % Wilson intervals, on one judging draw:")

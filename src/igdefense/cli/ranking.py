@@ -7,6 +7,18 @@ from typing import Annotated
 import typer
 
 from igdefense.cli.app import app
+from igdefense.cli.cd_ir import (
+    CD_IR_OPTIONS,
+    CacheOption,
+    ClassNamesOption,
+    EncoderOption,
+    Similarity,
+    SimilarityOption,
+    TemplateOption,
+    TopKOption,
+    cache_at,
+    names_from,
+)
 from igdefense.cli.options import (
     ArchOption,
     BatchOption,
@@ -27,18 +39,22 @@ from igdefense.cli.options import (
 from igdefense.data.datasets import read_masks
 from igdefense.errors import LayerError, SettingError
 from igdefense.files import refuse_existing
+from igdefense.layers import find
 from igdefense.layers import layers as list_layers
 from igdefense.models.architectures import default_layer
 from igdefense.models.check import check_model
 from igdefense.models.load import load_model
+from igdefense.rankings.clip_dissect import clip_dissect_layers
 from igdefense.rankings.controls import inverted, random_for
 from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.rankings.net_dissect import net_dissect
+from igdefense.rankings.prompts import BARE
 from igdefense.rankings.ranking import Ranking
 
 
 class Method(StrEnum):
     LO_IR = "lo-ir"
+    CD_IR = "cd-ir"
     NET_DISSECT = "net-dissect"
     RANDOM = "random"
     INVERTED = "inverted"
@@ -85,14 +101,26 @@ def layers(
 def rank(
     ctx: typer.Context,
     model: ModelArg,
-    out: Annotated[Path, typer.Option(help="Ranking file to write (.safetensors).")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Ranking file to write (.safetensors); of several layers, the folder for them."
+        ),
+    ],
     layer: Annotated[
-        str | None, typer.Option(help="Layer by its dotted name; the penultimate by default.")
+        list[str] | None,
+        typer.Option(help="Layer by its dotted name, may be repeated; the penultimate by default."),
     ] = None,
     method: Annotated[Method, typer.Option(help="How to rank.")] = Method.LO_IR,
     change: Annotated[
         ChangeKind, typer.Option(help="LO-IR: the paper's signed change, or its size.")
     ] = ChangeKind.SIGNED,
+    encoder: EncoderOption = "embedded",
+    similarity: SimilarityOption = Similarity.SOFT_WPMI,
+    top_k: TopKOption = None,
+    class_names: ClassNamesOption = None,
+    template: TemplateOption = None,
+    cache: CacheOption = None,
     quantile: Annotated[
         float,
         typer.Option(
@@ -120,40 +148,65 @@ def rank(
     """Rank a layer's neurons by their importance to each class.
 
     LO-IR: a neuron matters to a class as much as the class's logit falls without it, on average
-    over the class's images. NetDissect: as much as the pixels where it is most active overlap the
+    over the class's images. CD-IR: as much as it is active on images that an image-text encoder
+    holds to be of the class. NetDissect: as much as the pixels where it is most active overlap the
     class's. The controls: `--method random` draws the ranking, `inverted` turns one upside down.
 
     Example: `igd rank embedded --layer layer4 --out lo-ir.safetensors`
     """
-    refuse_existing(out, force)
+    names = list(dict.fromkeys(layer or []))
+    outputs = {name: out / f"{name}.safetensors" for name in names} if len(names) > 1 else {}
+    for path in outputs.values() or (out,):
+        refuse_existing(path, force)
     _refuse_idle(ctx, method, of)
     net = load_model(model, arch, mean=channels(mean), std=channels(std))
     if of is not None:
-        ranking = inverted(Ranking.load(of, net))
-        ranking.save(out)
-        typer.echo(f"{ranking} -> {out}")
+        _save(inverted(Ranking.load(of, net)), out)
         return
     probe = images_for(data, data_dir, n, size)
-    name = layer or default_layer(net)
-    if name is None:
+    usual = default_layer(net)
+    if not names and usual is None:
         raise SettingError("This model has no usual layer: name one by --layer (`igd layers`).")
-    if method is Method.RANDOM:
-        refuse_given(ctx, ("change",), "a random ranking measures no change")
-        ranking = random_for(net, probe.images[:2], name, seed)
-    elif method is Method.NET_DISSECT:
-        ranking = net_dissect(
+    names = names or [str(usual)]
+    for name in names:
+        find(net, name)  # a mistake in the last name shows before any work
+    if method is Method.CD_IR:
+        rankings = clip_dissect_layers(
             net,
             probe,
-            name,
-            quantile=quantile,
-            masks=read_masks(masks)[:n] if masks else None,
+            names,
+            encoder=encoder,
+            similarity=similarity.value,
+            class_names=names_from(class_names),
+            templates=template or BARE,
+            top_k=top_k,
             batch_size=batch_size,
+            cache=cache_at(cache),
         )
-    else:
-        ranking = leave_one_out(net, probe, name, change=change.value, batch_size=batch_size)
-        ranking = inverted(ranking) if method is Method.INVERTED else ranking
-    ranking.save(out)
-    typer.echo(f"{ranking} -> {out}")
+        for name, ranking in rankings.items():
+            _save(ranking, outputs.get(name, out))
+        return
+    for name in names:
+        if method is Method.RANDOM:
+            ranking = random_for(net, probe.images[:2], name, seed)
+        elif method is Method.NET_DISSECT:
+            ranking = net_dissect(
+                net,
+                probe,
+                name,
+                quantile=quantile,
+                masks=read_masks(masks)[:n] if masks else None,
+                batch_size=batch_size,
+            )
+        else:
+            ranking = leave_one_out(net, probe, name, change=change.value, batch_size=batch_size)
+            ranking = inverted(ranking) if method is Method.INVERTED else ranking
+        _save(ranking, outputs.get(name, out))
+
+
+def _save(ranking: Ranking, path: Path) -> None:
+    ranking.save(path)
+    typer.echo(f"{ranking} -> {path}")
 
 
 def _refuse_idle(ctx: typer.Context, method: Method, of: Path | None) -> None:
@@ -165,7 +218,10 @@ def _refuse_idle(ctx: typer.Context, method: Method, of: Path | None) -> None:
         refuse_given(ctx, ("of",), "only --method inverted reads a ranking")
     if method is not Method.NET_DISSECT:
         refuse_given(ctx, ("quantile", "masks"), "they are settings of --method net-dissect")
-    else:
-        refuse_given(ctx, ("change",), "NetDissect measures no change")
+    if method not in (Method.LO_IR, Method.INVERTED):
+        why = f"a {method.value} ranking measures no change"
+        refuse_given(ctx, ("change",), why)
+    if method is not Method.CD_IR:
+        refuse_given(ctx, CD_IR_OPTIONS, "they are settings of --method cd-ir")
     if method is not Method.RANDOM:
         refuse_given(ctx, ("seed",), f"{method.value} draws no random numbers")

@@ -10,13 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from igdefense.cli.app import app
-from igdefense.cli.evaluate import RANKING, _defended
-from igdefense.cli.options import DataDirOption, ForceOption, channels, images_for
+from igdefense.cli.evaluate import rebuilt
+from igdefense.cli.options import DataDirOption, ForceOption, images_for
 from igdefense.errors import DataError, IGDefenseError, ModelError, SettingError
 from igdefense.files import refuse_existing
 from igdefense.models.fingerprint import identity
-from igdefense.models.load import load_model
-from igdefense.rankings.ranking import Ranking
 from igdefense.report.evidence import gather
 from igdefense.report.exhibit import Exhibit
 from igdefense.report.page import write_page
@@ -110,18 +108,13 @@ def exhibit_of(folder: Path, data_dir: Path | None) -> Exhibit:
     bare = Exhibit(str(run.settings["defense name"]), run, folder)
     recipe = run.settings.get("recipe")
     if recipe is None:
-        log.warning(
-            "%s was made from Python: its models and images are not known here, so the page shows "
-            "its table only.",
-            folder,
-        )
+        log.info("%s was made from Python, so only its table is shown.", folder)
         return bare
     try:
         return _with_models(bare, folder, recipe, data_dir)
     except (IGDefenseError, OSError, KeyError) as error:
         log.warning(
-            "%s: its models or data could not be built again (%s), so the page shows its table "
-            "only.",
+            "%s: its models or data could not be built again (%s), so only its table is shown.",
             folder,
             error,
         )
@@ -131,11 +124,7 @@ def exhibit_of(folder: Path, data_dir: Path | None) -> Exhibit:
 def _with_models(
     bare: Exhibit, folder: Path, recipe: dict[str, Any], data_dir: Path | None
 ) -> Exhibit:
-    normalisation = {"mean": channels(recipe["mean"]), "std": channels(recipe["std"])}
-    base = load_model(recipe["model"], recipe["arch"], **normalisation)
-    scores = Ranking.load(folder / RANKING) if recipe["keep"] is not None else None
-    defense = _defended(base, scores, recipe)
-    data = images_for(recipe["data"], data_dir, recipe["n"], recipe["size"])
+    base, defense, data = rebuilt(folder, recipe, data_dir)
     if data.fingerprint != bare.run.settings["data"]:
         raise DataError(f"the data {recipe['data']} has changed since")
     if identity(defense) != bare.run.settings["defense"]:

@@ -1,4 +1,4 @@
-"""`igd train`: make a robust base model."""
+"""`igd train`: make a robust base model, or a SODEF head for one."""
 
 import json
 import shlex
@@ -13,6 +13,7 @@ from torch import nn
 
 from igdefense.attacks.pgd import PGD
 from igdefense.attacks.threat import Linf
+from igdefense.cli import train_sodef
 from igdefense.cli.app import app
 from igdefense.cli.options import (
     DataDirOption,
@@ -21,6 +22,7 @@ from igdefense.cli.options import (
     SeedOption,
     images_for,
     number,
+    refuse_given,
 )
 from igdefense.data.data import Data
 from igdefense.errors import DataError, OutputError, SettingError
@@ -28,15 +30,22 @@ from igdefense.files import in_folder, refuse_existing, written_whole
 from igdefense.models.architectures import build, parse
 from igdefense.models.check import check_model
 from igdefense.models.fingerprint import weights_fingerprint
+from igdefense.models.load import load_model
 from igdefense.training.card import measure
 from igdefense.training.loop import CHECKPOINT, OtherTrainingError, Schedule
 from igdefense.training.loop import train as run
 from igdefense.training.recipes import RECIPES
 
+SODEF = "sodef"
+NAMES = (*RECIPES, SODEF)
+OF_SODEF = ("base", "layer", "head", "phase_epochs")
+NOT_OF_SODEF = ("epochs", "batch", "peak", "eps", "pgd_steps")
+
 
 @app.command()
 def train(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help=f"One of: {', '.join(RECIPES)}.")],
+    ctx: typer.Context,
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help=f"One of: {', '.join(NAMES)}.")],
     out: Annotated[Path, typer.Option(help="Folder for weights, card and checkpoint.")],
     arch: Annotated[str, typer.Option(help="Architecture to train.")] = "resnet18-w16",
     data: DataOption = "cifar10:train",
@@ -55,6 +64,18 @@ def train(
     n_test: Annotated[int | None, typer.Option(help="First N test images only.")] = None,
     seed: SeedOption = 0,
     force: ForceOption = False,
+    base: Annotated[
+        str, typer.Option(metavar="MODEL", help="sodef: the model that gets a head.")
+    ] = "embedded",
+    layer: Annotated[
+        str | None, typer.Option(help="sodef: where the features are; the penultimate layer.")
+    ] = None,
+    head: Annotated[
+        str, typer.Option(help="sodef: rebuffi (small) or trades, the published shapes.")
+    ] = "rebuffi",
+    phase_epochs: Annotated[
+        str, typer.Option(metavar="N,N,N", help="sodef: epochs of its three phases.")
+    ] = "5,20,10",
 ) -> None:
     """Train a robust model by a recipe; the same command resumes an interrupted training.
 
@@ -62,10 +83,32 @@ def train(
     says how the model was made and how it does, and every command takes the weights:
     `igd layers my-model/model.safetensors --arch resnet18-w16`.
 
+    `sodef` trains a head on the frozen features of `--base`, for `igd evaluate --defense sodef
+    --sodef my-head/sodef.safetensors`: `igd train sodef --base embedded --out my-head`.
+
     Example: `igd train fat --arch resnet18-w16 --epochs 24 --out my-model`
     """
-    if recipe not in RECIPES:
-        raise SettingError(f"No recipe {recipe!r}; expected one of: {', '.join(RECIPES)}.")
+    if recipe not in NAMES:
+        raise SettingError(f"No recipe {recipe!r}; expected one of: {', '.join(NAMES)}.")
+    if recipe == SODEF:
+        refuse_given(ctx, NOT_OF_SODEF, "sodef has phases of its own")
+        train_sodef.refuse_out(out, force)
+        given = ctx.get_parameter_source("arch")
+        known = arch if given is not None and given.name == "COMMANDLINE" else None
+        model = load_model(base, known)
+        folder = {name: data_dir if name.startswith("cifar10") else None for name in (data, test)}
+        train_sodef.run(
+            model,
+            images_for(data, folder[data], n),
+            images_for(test, folder[test], n_test),
+            out,
+            layer=layer,
+            shape=head,
+            epochs=phase_epochs,
+            seed=seed,
+        )
+        return
+    refuse_given(ctx, OF_SODEF, f"the recipe is {recipe}")
     if not peak > 0:
         raise SettingError(f"peak = {peak:g}; expected a positive learning rate.")
     parse(arch)

@@ -14,10 +14,9 @@ from igdefense.data.data import Data
 from igdefense.errors import DataError, SettingError
 from igdefense.files import written_whole
 from igdefense.models.check import check_model
-from igdefense.rankings.maps import stream
+from igdefense.rankings.maps import averages, stream
 from igdefense.rankings.ranking import Ranking
 from igdefense.split import split
-from igdefense.types import Activations
 
 FORMAT = "igdefense-explanation-1"
 
@@ -158,13 +157,6 @@ def explain(
         positions,
         best,
     )
-
-
-def averages(activations: Activations) -> Float[Tensor, "batch neurons"]:
-    """Each neuron's activation on each image, averaged over the map or the tokens."""
-    if activations.ndim == 3:
-        return activations.mean(1)
-    return activations if activations.ndim == 2 else activations.mean((2, 3))
 
 
 def most_common(names: Sequence[str]) -> str:

@@ -43,3 +43,10 @@ def maps_of(activations: Activations) -> Maps:
         if count and side * side == count:
             return tokens[:, :, extra:].unflatten(2, (side, side))
     return tokens.mean(2)[:, :, None, None]
+
+
+def averages(activations: Activations) -> Float[Tensor, "batch neurons"]:
+    """Each neuron's activation on each image, averaged over the map or the tokens."""
+    if activations.ndim == 3:
+        return activations.mean(1)
+    return activations if activations.ndim == 2 else activations.mean((2, 3))

@@ -1,7 +1,5 @@
 """Evidence: everything a page or a set of figures says about some runs, computed once."""
 
-import statistics
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +8,12 @@ import torch
 
 from igdefense.analysis.activation_shift import ActivationShift, activation_shift
 from igdefense.analysis.class_disparity import ClassDisparity
+from igdefense.analysis.cost import cost
 from igdefense.analysis.loss_surface import LossSurface, loss_surface
 from igdefense.analysis.survival import Survival
 from igdefense.data.data import Data
 from igdefense.defenses.tune import Tuning, tune
+from igdefense.models.fingerprint import identity
 from igdefense.progress import track
 from igdefense.rankings.compare import Comparison, compare
 from igdefense.report.exhibit import Exhibit, side_by_side
@@ -78,7 +78,7 @@ def gather(
         shifts=_shifts(runs, progress),
         tunings=_tunings(runs, progress),
         surfaces=_surfaces(runs, surface_images, points, progress),
-        costs=_costs(runs, progress),
+        costs=_costs(runs),
         comparison=_comparison(runs),
         neurons=tuple(looked_at),
         gallery=album,
@@ -151,32 +151,20 @@ def _surfaces(
     return found
 
 
-@torch.no_grad()
-def _costs(exhibits: Sequence[Exhibit], progress: bool | None) -> dict[str, float]:
-    """The time of a prediction over the base model's in the same round."""
+def _costs(exhibits: Sequence[Exhibit]) -> dict[str, float]:
+    """The time of a prediction over the base model's, where all runs have the same base."""
     usable = [e for e in exhibits if e.base is not None and e.data is not None]
-    ratios: dict[str, list[float]] = {e.name: [] for e in usable}
-    for number in track(range(SPEED_ROUNDS + 1), "timing", progress):
-        for e in usable:
-            seconds = _seconds(e)
-            if number:  # the first round warms up
-                ratios[e.name].append(seconds[1] / seconds[0])
-    medians = {name: statistics.median(values) for name, values in ratios.items()}
-    same = {e.name for e in usable if e.base is e.defense}
-    return {name: 1.0 if name in same else value for name, value in medians.items()}
-
-
-def _seconds(e: Exhibit) -> list[float]:
-    """Of a call of the base model, and of the defense."""
-    assert e.data is not None
-    images = e.data.images[:SPEED_BATCH].contiguous(memory_format=torch.channels_last)
-    seconds = []
-    for model in (e.base, e.defense):
-        assert model is not None
-        started = time.perf_counter()
-        model(images)
-        seconds.append(time.perf_counter() - started)
-    return seconds
+    bases = {identity(e.base) for e in usable if e.base is not None}
+    if len(bases) != 1:
+        return {}
+    first = usable[0]
+    assert first.base is not None
+    assert first.data is not None
+    images = first.data.images[:SPEED_BATCH]
+    others = {e.name: e.defense for e in usable if e.defense is not None and not e.undefended}
+    measured = cost(first.base, others, images, batches=(len(images),), rounds=SPEED_ROUNDS)
+    ratios = {row.defense: row.ratio for row in measured.rows}
+    return {e.name: 1.0 if e.undefended else ratios[e.name] for e in usable}
 
 
 def _comparison(exhibits: Sequence[Exhibit]) -> Comparison | None:

@@ -38,6 +38,11 @@ class Exhibit:
         return self.defense if isinstance(self.defense, IGDefense) else None
 
     @property
+    def undefended(self) -> bool:
+        """Whether what was judged is the base model itself."""
+        return self.base is not None and self.defense is self.base
+
+    @property
     def eps(self) -> float:
         return float(self.run.settings["eps"])
 

@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from igdefense.training.recipes import Recipe
 
 log = logging.getLogger(__name__)
 CHECKPOINT = "checkpoint.pt"
+Watch = Callable[[nn.Module, Data], dict[str, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +61,15 @@ def train(
     *,
     seed: int = 0,
     collapse: float = 0.6,
+    watch: Watch | None = None,
     progress: bool | None = None,
 ) -> list[dict[str, float]]:
     """Train `model` in place and return the log, one record an epoch.
 
     After each epoch PGD-10 attacks 500 fixed training images. When its accuracy falls below
     `collapse` times the best seen (catastrophic overfitting), training stops and the best weights
-    are kept. `out` holds the checkpoint, so the same call resumes after an interruption with the
+    are kept. A recipe that promises no robustness brings its own `watch` instead, and none of this
+    applies. `out` holds the checkpoint, so the same call resumes after an interruption with the
     same result.
     """
     out.mkdir(parents=True, exist_ok=True)
@@ -88,11 +92,12 @@ def train(
             recipe, model, optimizer, bytes, data.labels, schedule, epoch, seed, progress
         )
         model.eval()
-        clean, robust = _accuracies(recipe, model, watched, seed)
-        record = {"epoch": epoch + 1, "loss": mean_loss, "clean": clean, "pgd10": robust}
+        measured = watch(model, watched) if watch else _accuracies(recipe, model, watched, seed)
+        record = {"epoch": epoch + 1, "loss": mean_loss, **measured}
         records.append(record | {"seconds": round(time.monotonic() - started, 1)})
         log.info("%s", json.dumps(records[-1]))
-        if robust >= collapse * max(r["pgd10"] for r in records):
+        robust = measured.get("pgd10", 1.0)
+        if robust >= collapse * max(r.get("pgd10", 1.0) for r in records):
             best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
         elif best:
             log.warning(
@@ -145,7 +150,7 @@ def _epoch(
     return total / len(bytes)
 
 
-def _accuracies(recipe: Recipe, model: nn.Module, data: Data, seed: int) -> tuple[float, float]:
+def _accuracies(recipe: Recipe, model: nn.Module, data: Data, seed: int) -> dict[str, float]:
     attack = PGD(threat=Linf(recipe.eps), steps=10)
     clean = robust = 0
     for images, labels in data.batches(250):
@@ -153,7 +158,7 @@ def _accuracies(recipe: Recipe, model: nn.Module, data: Data, seed: int) -> tupl
         with torch.no_grad():
             clean += int((model(images).argmax(1) == labels).sum())
             robust += int((model(x).argmax(1) == labels).sum())
-    return clean / len(data), robust / len(data)
+    return {"clean": clean / len(data), "pgd10": robust / len(data)}
 
 
 def _as_bytes(data: Data) -> Tensor:

@@ -42,7 +42,11 @@ def inspect(
 def _in_words(setting: Setting, checks: dict[str, Any]) -> list[str]:
     notes, seen = [], checks["images"]
     if is_random(setting.defense):
-        single = [c.name for c in setting.columns if c.target == "defense" and c.samples == 1]
+        single = [
+            c.name
+            for c in setting.columns
+            if c.target == "defense" and c.samples == 1 and getattr(c.attack, "votes", 1) == 1
+        ]
         if single:
             notes.append(
                 f"The defense draws noise, and {', '.join(single)} judge each point by a single "
@@ -66,8 +70,9 @@ def _in_words(setting: Setting, checks: dict[str, Any]) -> list[str]:
         )
     if checks["broken by black box only"]:
         notes.append(
-            f"RayS broke {checks['broken by black box only']} images that every gradient attack on "
-            "the same target left standing: the gradients are poor, so the accuracy is too high."
+            f"The black box broke {checks['broken by black box only']} images that every gradient "
+            "attack on the same target left standing: the gradients are poor, so the accuracy is "
+            "too high."
         )
     share = checks["robust at huge eps"]
     if share > NEAR_ZERO:

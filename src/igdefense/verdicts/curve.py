@@ -16,7 +16,8 @@ class Curve:
     """The verdict for each value of one budget, all else equal.
 
     An accuracy that still falls at the last value was measured with an attack that had not
-    converged: it is too high.
+    converged: it is too high. One that has levelled off may be too high all the same, if another
+    attack goes further.
     """
 
     budget: str
@@ -32,16 +33,21 @@ class Curve:
             for value, (before, one) in zip(self.values[1:], pairwise(self.verdicts), strict=True)
         ]
 
+    @property
+    def lowest(self) -> float:
+        """The lowest expected accuracy on the curve."""
+        return min(verdict.expected.value for verdict in self.verdicts)
+
     def table(self) -> list[str]:
         """Its lines: accuracy for each value, and the change from the line above."""
         first = self.verdicts[0]
-        shown = heads(first.accuracies, first.fresh.shape[1])
+        shown = heads(first.accuracies, first.fresh.shape[1])[:2]
         rows = [[self.budget, *shown, "change [95 %]", ""]]
         changes = [None, *self.changes]
         for value, verdict, change in zip(self.values, self.verdicts, changes, strict=True):
             moved = f"{100 * change.value:+.1f} {percent(change.interval)}" if change else ""
             note = NOTHING if change and not change.shown else ""
-            rows.append([str(value), *cells(verdict.accuracies), moved, note])
+            rows.append([str(value), *cells(verdict.accuracies)[:2], moved, note])
         n = len(first.robust)
         return [f"Robust accuracy against {self.budget}: {self.attack}, n = {n}", *aligned(rows)]
 

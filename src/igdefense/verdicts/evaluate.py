@@ -3,7 +3,7 @@
 import json
 import logging
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -13,10 +13,11 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from igdefense import __version__
-from igdefense.attacks.suites import Column, cheapest_first, suite
+from igdefense.attacks.suites import Column, cheapest_first
 from igdefense.attacks.threat import Linf
 from igdefense.data.data import Data
 from igdefense.errors import DataError, OutputError, SettingError
+from igdefense.expert.suite import columns_of
 from igdefense.files import written_whole
 from igdefense.models.check import check_classifier
 from igdefense.models.fingerprint import identity
@@ -39,7 +40,7 @@ def evaluate(
     data: Data,
     *,
     base: nn.Module | None = None,
-    suite: str = "paper",
+    suite: str | Sequence[Column] = "paper",
     eps: float = 8 / 255,
     mode: Mode = "full",
     seed: int = 0,
@@ -61,6 +62,7 @@ def evaluate(
     default) and shared by all runs; the same call after an interruption goes on from there.
     A random defense is judged on one draw, as in the paper, and then on `draws` fresh ones. In
     `full` mode the base is shown the attacks made on it, to be compared with the defense.
+    `suite` is a name, or columns of one's own (then `budget` is theirs, and eps their threat's).
     `recipe` is kept with the results, so that `igd verify` can build the defense again.
     """
     if mode not in ("full", "cascade"):
@@ -71,7 +73,7 @@ def evaluate(
     if draws < 2:
         raise SettingError(f"draws = {draws}; at least 2 are needed, to select and to report.")
     folder = Path(out)
-    columns = _columns(suite, eps, mode, budget)
+    columns, left_out = _columns(suite, eps, mode, budget, defense)
     _check(defense, base, data, columns)
     setting = Setting(
         defense,
@@ -83,7 +85,8 @@ def evaluate(
         draws=draws if is_random(defense) else 0,
         judge_base=mode == "full" and _is_rival(base, defense, columns),
     )
-    settings = _settings(setting, suite, eps, mode, name, recipe)
+    suite_name = suite if isinstance(suite, str) else "own"
+    settings = _settings(setting, suite_name, eps, mode, name, recipe) | {"left out": left_out}
     _claim(folder, settings)
     try:
         with Display(len(data), len(columns), progress) as display:
@@ -100,10 +103,35 @@ def evaluate(
 
 
 def _columns(
-    name: str, eps: float, mode: Mode, budget: Mapping[str, int] | None
-) -> tuple[Column, ...]:
-    columns = suite(name, Linf(eps), budget)
-    return cheapest_first(columns) if mode == "cascade" else columns
+    suite: str | Sequence[Column],
+    eps: float,
+    mode: Mode,
+    budget: Mapping[str, int] | None,
+    defense: nn.Module,
+) -> tuple[tuple[Column, ...], dict[str, str]]:
+    """The columns that say something about this defense, and why the others do not."""
+    if isinstance(suite, str):
+        columns = columns_of(suite, Linf(eps), budget)
+    else:
+        columns = tuple(suite)
+        _check_own(columns, Linf(eps), budget)
+    reasons = {column.name: column.why_not(defense) for column in columns}
+    left_out = {name: reason for name, reason in reasons.items() if reason}
+    columns = tuple(column for column in columns if column.name not in left_out)
+    return cheapest_first(columns) if mode == "cascade" else columns, left_out
+
+
+def _check_own(columns: Sequence[Column], threat: Linf, budget: Mapping[str, int] | None) -> None:
+    names = [column.name for column in columns]
+    if not columns or len(set(names)) < len(names):
+        raise SettingError(f"A suite needs columns with names of their own, got {names}.")
+    if budget:
+        raise SettingError("A budget changes a suite with a name; put it into your own columns.")
+    for column in columns:
+        if column.attack.threat != threat:
+            raise SettingError(
+                f"{column.name} attacks within {column.attack.threat!r}, not {threat!r}."
+            )
 
 
 def _check(
@@ -155,10 +183,14 @@ def _settings(
                 "attack": repr(column.attack),
                 "sees": column.target,
                 "EoT draws": column.samples,
+                "group": column.group,
+                "surrogate": column.surrogate and repr(column.surrogate),
+                "starts from": column.start and column.start.name,
                 "unit": setting.unit(column),
             }
             for column in setting.columns
         },
+        "gradients": {column.name: setting.gradients(column) for column in setting.columns},
         "versions": {
             "igdefense": __version__,
             "torch": torch.__version__,

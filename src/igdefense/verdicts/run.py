@@ -85,20 +85,22 @@ class Run:
         come to, how they compare with the base model, and what weakens them."""
         s = self.settings
         parts = [
-            f"{s['defense name']}: suite {s['suite']}{' (small budgets)' * (s['suite'] == 'quick')}"
+            f"{s['defense name']}: suite {s['suite']}{' (small budgets)' * ('quick' in s['suite'])}"
             f", {s['mode']}, n = {len(self.clean.robust)}, L-inf {s['eps'] * 255:g}/255, "
             f"seed {s['seed']}",
             *aligned(self._rows()),
             "",
             headline(self.clean, self.verdicts, self.worst_case, self._expert()),
         ]
+        ways = {way for way in s.get("gradients", {}).values() if way in ("around", "through")}
+        parts[0] += "".join(f", gradients {way} the inner loop" for way in sorted(ways))
         cascade = s["mode"] == "cascade"
         if self.against_base:
             parts += ["", "Defended minus base on the same images, in percentage points:"]
             parts += differences_table(self.against_base, "defended", "base")
         for curve in self.curves:
             parts += ["", *curve.table()]
-        notes = list(self.footnotes)
+        notes = [*self.footnotes, *self._levels_off()]
         notes += in_words(self.checks.get("diagnostics"))
         notes += [CASCADE] * (cascade and self.worst_case.random)
         notes += [NO_BASE] * (cascade and s.get("base") not in (None, s.get("defense")))
@@ -114,6 +116,20 @@ class Run:
             fell, attacked = self._broken(verdict)
             rows.append([name, *shown, f"{fell} of {attacked}"])
         return [*rows, ["IW-WC", *cells(worst), ""]]
+
+    def _levels_off(self) -> list[str]:
+        """A flat curve is no sign of strength if another attack went further."""
+        if not self.curves:
+            return []
+        lowest = min(curve.lowest for curve in self.curves)
+        same = self.worst_case.rates[: len(self.curves[0].verdicts[0].robust)]
+        worst = float(same.mean())
+        if lowest <= worst:
+            return []
+        return [
+            f"The curves end at {100 * lowest:.1f} %, above the worst case of {100 * worst:.1f} % "
+            "on the same images: more of this attack does not find what another found."
+        ]
 
     def _expert(self) -> list[str]:
         columns = self.settings.get("columns", {})

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from igdefense.data.data import Data
 from igdefense.errors import SettingError
 from igdefense.models.fingerprint import hash_text, identity
 from igdefense.models.folded import quicker
+from igdefense.types import Images
 from igdefense.verdicts.judge import (
     attack_seeds,
     check_budget,
@@ -42,6 +43,11 @@ class Setting:
     store: Store
     draws: int = 0  # fresh draws of a random defense, after the judging draw
     judge_base: bool = False  # whether the base is shown the attacks made on it
+    _built: dict[str, nn.Module] = field(default_factory=dict, repr=False)
+    _units: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_built": {}, "_units": {}}  # made again in each process
 
     def column(self, name: str) -> Column:
         (column,) = [column for column in self.columns if column.name == name]
@@ -56,14 +62,46 @@ class Setting:
                 f"{column.name} attacks the base model, and none was given: pass base=..., or "
                 "choose the suite 'autoattack'."
             )
-        return self.base
+        return self._seen(column, self.defense, self.base)
+
+    def queried(self, column: Column, images: Images) -> nn.Module:
+        """The same, computed with less work: what the attack really asks."""
+        defense = quicker(self.defense, images)
+        if column.target == "defense" or self.base is None:
+            return defense
+        return self._seen(column, defense, quicker(self.base, images))
+
+    def _seen(self, column: Column, defense: nn.Module, base: nn.Module) -> nn.Module:
+        if column.surrogate is None:
+            return base
+        name = f"{column.surrogate!r} {id(defense)} {id(base)}"
+        if name not in self._built:
+            self._built[name] = column.surrogate(defense, base).eval()
+        return self._built[name]
 
     def unit(self, column: Column) -> str:
         """The name of the column's folder in the store: all that its images depend on."""
-        target = self.target(column)
-        samples = column.samples if is_random(target) else 1
-        about = (identity(target), repr(column.attack), versions(column.attack), samples, self.seed)
-        return hash_text(QUERIED, *about)
+        if column.name not in self._units:
+            target = self.target(column)
+            samples = column.samples if is_random(target) else 1
+            attack = column.attack
+            about = [identity(target), repr(attack), versions(attack), samples, self.seed]
+            if column.start is not None:
+                about += ["start", self.unit(column.start)]
+            if column.choices:
+                about += ["choices", column.choices, identity(self.defense)]
+            self._units[column.name] = hash_text(QUERIED, *about)
+        return self._units[column.name]
+
+    def gradients(self, column: Column) -> str:
+        """Whose gradients a column follows: a rival says how it is differentiated."""
+        if not column.gradient:
+            return "none"
+        if column.target == "base":
+            return "the base model's (transfer)"
+        if column.target == "surrogate":
+            return "a surrogate's"
+        return str(getattr(self.defense, "gradient", "own"))
 
 
 @dataclass(frozen=True)
@@ -135,11 +173,16 @@ def attacked(
     if len(missing):
         names = [ids[i] for i in missing.tolist()]
         rng = attack_seeds(setting.seed, names, column.attack)
-        target = quicker(setting.target(column), images)
-        view = view_of(target, rng.child("view"), column.samples)
+        view = view_of(setting.queried(column, images), rng.child("view"), column.samples)
+        clean, right = images[missing], labels[missing]
+        given: dict[str, Any] = {}
+        if column.start is not None:
+            given["start"], seconds = attacked(setting, column.start, clean, right, names)
+        if column.choices:
+            given["chooser"] = view_of(setting.defense, rng.child("chooser"), column.choices)
         started = time.monotonic()
-        made = column.attack(view, images[missing], labels[missing], rng=rng)
-        seconds = time.monotonic() - started
+        made = column.attack(view, clean, right, rng=rng, **given)
+        seconds += time.monotonic() - started
         check_budget(column.attack, made, images[missing])
         about = {"column": column.name, "attack": repr(column.attack), "seconds": seconds}
         setting.store.put(unit, names, made, about)
