@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from igdefense.errors import DataError
 from igdefense.files import written_whole
 from igdefense.randomness import generator
-from igdefense.rankings.explain import averages
+from igdefense.rankings.maps import averages
 from igdefense.rankings.ranking import Ranking
 from igdefense.split import activations_of, split
 from igdefense.types import Images, Labels, Outcomes

@@ -28,7 +28,8 @@ def demo(
 ) -> None:
     """Rank, defend and attack the embedded model; a page shows it, in about two minutes.
 
-    The base model, smoothing alone and IG-Defense with LO-IR and with CD-IR, each under nine attacks of small budgets.
+    The base model, smoothing alone and IG-Defense with LO-IR and with CD-IR, each under nine
+    attacks of small budgets.
 
     Example: `igd demo`
     """

@@ -180,8 +180,8 @@ def cost_figure(costs: Mapping[str, float], robust: Mapping[str, Share]) -> Figu
         "cost",
         "Cost against robustness",
         "Time of a prediction as a multiple of the base model's, measured in turns where this page "
-        "was made (median of 5 rounds, one small batch: good to about a tenth). `igd cost` measures "
-        "it with more care.",
+        "was made (median of 5 rounds, one small batch: good to about a tenth). `igd cost` takes "
+        "more care.",
         plot,
         ("run", "forward passes", "right", "n", "IW-WC %", "low %", "high %"),
         tuple(rows),

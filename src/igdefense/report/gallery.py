@@ -10,7 +10,7 @@ from torch import Tensor
 from igdefense.attacks.views import Keyed
 from igdefense.defenses.ig_defense import IGDefense
 from igdefense.progress import track
-from igdefense.rankings.explain import averages
+from igdefense.rankings.maps import averages
 from igdefense.report.exhibit import Exhibit
 from igdefense.report.sprite import Sprite
 from igdefense.split import activations_of, split

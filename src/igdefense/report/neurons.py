@@ -7,8 +7,7 @@ from torch import Tensor
 
 from igdefense.data.data import Data
 from igdefense.defenses.ig_defense import IGDefense
-from igdefense.rankings.explain import averages
-from igdefense.rankings.maps import stream
+from igdefense.rankings.maps import averages, stream
 from igdefense.report.sprite import Sprite
 from igdefense.split import split
 
