@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints-cpu.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test slow bench embedded-images clean
+.PHONY: demo test browser slow bench embedded-images clean
 
 .venv/installed: pyproject.toml constraints-cpu.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -14,11 +14,19 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: .venv/installed
 	$(BIN)/igd demo
 
-test: .venv/installed
+test: .venv/installed browser
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest --quiet --numprocesses 2
+
+# The page's tests open it in Chromium; where there is none and none can be installed they are skipped.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "Installing Chromium" && \
+	    { apt-get install -y -qq chromium >/dev/null 2>&1 || \
+	      { apt-get update -qq >/dev/null 2>&1 && apt-get install -y -qq chromium >/dev/null 2>&1; }; }; } || \
+	  echo "There is no Chromium here: the tests of the page in a browser are skipped."
 
 slow: .venv/installed
 	$(BIN)/pytest --quiet -m slow

@@ -1,41 +1,40 @@
-"""The demo's table, on a few images."""
+"""The demo on a few images, from the shell: runs, table and page."""
+
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from igdefense import demo
 from igdefense.data.data import Data
 from igdefense.data.datasets import load_data
-from igdefense.demo import Row, first_look
+from igdefense.report.evidence import gather
+from igdefense.verdicts.run import Run
+from igdefense.verdicts.verify import verify
+
+BUDGET = {"steps": 1, "targets": 1, "transfer_targets": 1, "fab_steps": 1, "eot": 1}
+BUDGET |= {"square_queries": 2, "rays_queries": 2}
 
 
 def few(spec: str, *, n: int | None = None) -> Data:
     return load_data(spec, n=n or 20)
 
 
-@pytest.fixture
-def rows(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
-    monkeypatch.setattr(demo, "load_data", few)
-    return first_look(n=12, keep=16, steps=4, eps=32 / 255)
-
-
-def test_the_table_has_the_base_model_the_defense_and_its_controls(rows: list[Row]) -> None:
-    assert [row.name for row in rows] == [
-        "base model",
-        "IG-Defense, LO-IR-16",
-        "IG-Defense, CD-IR-16",
-        "random ranking-16",
-        "smoothing alone",
-    ]
-    assert {share.total for row in rows for share in (row.clean, row.attacked)} == {12}
-
-
-def test_the_base_model_loses_under_attack(rows: list[Row]) -> None:
-    assert rows[0].attacked.count < rows[0].clean.count
-
-
-def test_the_table_is_the_same_in_any_batch(
-    rows: list[Row], monkeypatch: pytest.MonkeyPatch
+def test_the_demo_judges_the_base_model_smoothing_and_the_defense_and_shows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = demo._with_positions
-    monkeypatch.setattr(demo, "_with_positions", lambda data, _: whole(data, 5))
-    assert first_look(n=12, keep=16, steps=4, eps=32 / 255) == rows
+    monkeypatch.setattr(demo, "load_data", few)
+    monkeypatch.setattr(demo, "gather", partial(gather, surface_images=1, points=3))
+    evidence = demo.show(tmp_path, n=6, workers=1, budget=BUDGET, progress=False)
+    names = ["base model", "smoothing alone", "LO-IR-16", "CD-IR-16"]
+    assert [e.name for e in evidence.exhibits] == names
+    page = (tmp_path / demo.PAGE).read_text(encoding="utf-8")
+    for tab in ("results", "classes", "shift", "sensitivity", "surface", "neurons", "gallery"):
+        assert f'id="panel-{tab}"' in page
+    for exhibit in evidence.exhibits:
+        assert exhibit.folder is not None
+        assert Run.load(exhibit.folder).settings["recipe"]["defense"] == exhibit.folder.name
+    last = evidence.exhibits[-1]
+    assert last.defense is not None
+    assert last.data is not None
+    assert verify(last.folder or "", last.defense, last.data, base=last.base) == []

@@ -1,90 +1,114 @@
-"""The first look: rank the embedded model, defend it, attack it, print a table."""
+"""The demo: rank the embedded model, defend it, attack it, and show what happened on a page."""
 
-from collections.abc import Iterator
+import logging
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-import torch
 from torch import nn
 
-from igdefense.attacks.pgd import PGD
-from igdefense.attacks.threat import Linf
-from igdefense.attacks.views import Direct, Keyed, View
 from igdefense.data.data import Data
 from igdefense.data.datasets import load_data
-from igdefense.defenses.ig_defense import defend
+from igdefense.defenses.ig_defense import IGDefense, defend
 from igdefense.defenses.smoothing import Smoothed
 from igdefense.models.load import load_model
-from igdefense.progress import track
-from igdefense.randomness import Streams, seed_of
 from igdefense.rankings.clip_dissect import clip_dissect
-from igdefense.rankings.controls import shuffled
 from igdefense.rankings.leave_one_out import leave_one_out
-from igdefense.types import Images, Labels
-from igdefense.verdicts.statistics import Share
+from igdefense.rankings.ranking import Ranking
+from igdefense.report.evidence import Evidence, gather
+from igdefense.report.exhibit import Exhibit
+from igdefense.report.page import write_page
+from igdefense.verdicts.evaluate import evaluate
+
+log = logging.getLogger(__name__)
+LAYER, PAGE, RANKING = "layer4", "page.html", "ranking.safetensors"
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of the demo's table."""
+class Contender:
+    """What the demo judges: its name on the page, its folder and the `--defense` it is."""
 
     name: str
-    clean: Share
-    attacked: Share
+    kind: str
+    defense: nn.Module
+
+    @property
+    def ranking(self) -> Ranking | None:
+        return self.defense.ranking if isinstance(self.defense, IGDefense) else None
 
 
-def first_look(
+def show(
+    folder: Path,
     *,
-    n: int = 200,
+    n: int = 64,
     keep: int = 16,
-    steps: int = 20,
     eps: float = 8 / 255,
     seed: int = 0,
     encoder: str = "embedded",
-) -> list[Row]:
-    """Clean and PGD accuracy of the base model, LO-IR, CD-IR, a random ranking and smoothing alone.
+    workers: int = 2,
+    budget: dict[str, int] | None = None,
+    progress: bool | None = None,
+) -> Evidence:
+    """Judge the base model, smoothing alone and IG-Defense, each in a folder; write `page.html`.
 
-    Each is attacked itself, through its own gradients, and judged on a draw of noise that the
-    attack has not seen.
+    The suite is `quick`: small budgets, so its numbers are no evidence. The same call goes on
+    where an interrupted one stopped.
     """
-    model = load_model("embedded")
-    probe = load_data("embedded:probe")
-    ranking = leave_one_out(model, probe, layer="layer4")
-    by_names = clip_dissect(model, probe, layer="layer4", encoder=encoder)
-    sigma = eps / 2
-    contenders: dict[str, nn.Module] = {
-        "base model": model,
-        f"IG-Defense, LO-IR-{keep}": defend(model, ranking, keep, sigma=sigma, seed=seed),
-        f"IG-Defense, CD-IR-{keep}": defend(model, by_names, keep, sigma=sigma, seed=seed),
-        f"random ranking-{keep}": defend(
-            model, shuffled(ranking, seed), keep, sigma=sigma, seed=seed
-        ),
-        "smoothing alone": Smoothed(model, sigma=sigma, seed=seed),
-    }
+    model, probe = load_model("embedded"), load_data("embedded:probe")
     data = load_data("embedded:test", n=n)
-    attack = PGD(threat=Linf(eps), steps=steps)
-    return [_row(name, defense, attack, data, seed) for name, defense in contenders.items()]
+    exhibits = []
+    log.info("ranking the neurons of %s by LO-IR and CD-IR", LAYER)
+    entrants = contenders(model, probe, keep=keep, sigma=eps / 2, seed=seed, encoder=encoder)
+    for i, entrant in enumerate(entrants):
+        log.info("%d of %d: attacking %s", i + 1, len(entrants), entrant.name)
+        out = folder / entrant.kind
+        run = evaluate(
+            entrant.defense,
+            data,
+            base=model,
+            suite="quick",
+            eps=eps,
+            seed=seed,
+            out=out,
+            workers=workers,
+            budget=budget,
+            name=entrant.name,
+            recipe=_recipe(entrant, n=n, sigma=eps / 2, seed=seed),
+            progress=progress,
+        )
+        if entrant.ranking is not None:
+            entrant.ranking.save(out / RANKING)
+        exhibits.append(Exhibit(entrant.name, run, out, data, entrant.defense, model))
+    log.info("looking at neurons, losses and images")
+    evidence = gather(exhibits, probe=probe, progress=progress)
+    write_page(evidence, folder / PAGE, title="igdefense demo: the embedded CIFAR-10 ResNet18")
+    return evidence
 
 
-def _row(name: str, defense: nn.Module, attack: PGD, data: Data, seed: int) -> Row:
-    clean = attacked = 0
-    batches = list(_with_positions(data, 50))
-    for images, labels, positions in track(batches, f"PGD-{attack.steps} on {name}"):
-        streams = Streams([seed_of(seed, "demo", position) for position in positions])
-        x = attack(_view(defense, streams.child("attack")), images, labels, rng=streams)
-        for inputs, judged in ((images, "clean"), (x, "attacked")):
-            with torch.no_grad():
-                right = _view(defense, streams.child("judge"))(inputs).argmax(1) == labels
-            clean += int(right.sum()) if judged == "clean" else 0
-            attacked += int(right.sum()) if judged == "attacked" else 0
-    return Row(name, Share(clean, len(data)), Share(attacked, len(data)))
+def contenders(
+    model: nn.Module, probe: Data, *, keep: int, sigma: float, seed: int, encoder: str
+) -> list[Contender]:
+    """The base model, smoothing alone, and IG-Defense with LO-IR and CD-IR."""
+    rankings = {
+        "lo-ir": leave_one_out(model, probe, LAYER),
+        "cd-ir": clip_dissect(model, probe, LAYER, encoder=encoder),
+    }
+    noise: dict[str, Any] = {"sigma": sigma, "seed": seed}
+    return [
+        Contender("base model", "none", model),
+        Contender("smoothing alone", "smoothing", Smoothed(model, **noise)),
+        *(
+            Contender(f"{kind.upper()}-{keep}", kind, defend(model, ranking, keep, **noise))
+            for kind, ranking in rankings.items()
+        ),
+    ]
 
 
-def _view(defense: nn.Module, rng: Streams) -> View:
-    return Keyed(defense, rng) if getattr(defense, "random", False) else Direct(defense)
-
-
-def _with_positions(data: Data, size: int) -> Iterator[tuple[Images, Labels, range]]:
-    start = 0
-    for images, labels in data.batches(size):
-        yield images, labels, range(start, start + len(images))
-        start += len(images)
+def _recipe(entrant: Contender, *, n: int, sigma: float, seed: int) -> dict[str, Any]:
+    """As `igd evaluate` keeps it, so that `igd verify` and `igd report` take the demo's runs."""
+    keep = entrant.defense.keep if isinstance(entrant.defense, IGDefense) else None
+    return {
+        **{"model": "embedded", "arch": None, "mean": None, "std": None},
+        **{"data": "embedded:test", "n": n, "size": None, "defense": entrant.kind, "keep": keep},
+        **{"sigma": sigma, "samples": 1, "temperature": 0.01, "seed": seed, "rival": None},
+    }

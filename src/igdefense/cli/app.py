@@ -12,7 +12,7 @@ from igdefense.errors import IGDefenseError
 
 ORDER = (
     *("layers", "rank", "compare", "explain", "tune", "defend", "predict", "evaluate", "verify"),
-    *("diff", "cost", "reproduce", "train", "train-encoder", "data", "demo"),
+    *("diff", "cost", "report", "figures", "reproduce", "train", "train-encoder", "data", "demo"),
 )
 
 
@@ -27,8 +27,8 @@ class DataPath(TyperGroup):
 app = typer.Typer(
     cls=DataPath,
     help="Interpretability-guided test-time defense, and the evaluation that tells whether it "
-    "works.\n\nThe path: layers -> rank -> tune -> defend -> predict -> evaluate. Each command's "
-    "`--help` shows an example.\n\nExample: `igd demo`",
+    "works.\n\nThe path: layers -> rank -> tune -> defend -> predict -> evaluate -> report. "
+    "Each command's `--help` shows an example.\n\nExample: `igd demo`",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -102,6 +102,7 @@ from igdefense.cli import (  # noqa: E402
     predict,  # noqa: F401
     ranking,  # noqa: F401
     rankings,  # noqa: F401
+    report,  # noqa: F401
     reproduce,  # noqa: F401
     train,  # noqa: F401
     train_encoder,  # noqa: F401

@@ -47,6 +47,7 @@ from igdefense.cli.rivals import (
     head_for,
     rival_settings,
 )
+from igdefense.data.data import Data
 from igdefense.defenses.ig_defense import defend
 from igdefense.defenses.rivals.head import Head
 from igdefense.defenses.smoothing import Smoothed
@@ -253,16 +254,8 @@ def verify(
     recipe = finished.settings["recipe"]
     if recipe is None:
         raise OutputError(f"{run} was made from Python; verify it there, igdefense.verify(...).")
-    base = load_model(
-        recipe["model"],
-        recipe["arch"],
-        mean=channels(recipe["mean"]),
-        std=channels(recipe["std"]),
-    )
-    scores = Ranking.load(run / RANKING) if recipe["defense"] in MASKED else None
-    data = images_for(recipe["data"], data_dir, recipe["n"], recipe["size"])
-    head = head_for(recipe["defense"], base, run / HEAD)
-    faults = find_faults(run, _defended(base, scores, recipe, head), data, base=base)
+    base, defense, data = rebuilt(run, recipe, data_dir)
+    faults = find_faults(run, defense, data, base=base)
     for fault in faults:
         typer.echo(fault)
     attacked = sum(int(verdict.tested.sum()) for verdict in finished.verdicts.values())
@@ -271,6 +264,22 @@ def verify(
     typer.echo(
         f"{run} holds: {attacked} adversarial images inside the budget, every verdict repeated."
     )
+
+
+def rebuilt(
+    run: Path, recipe: dict[str, Any], data_dir: Path | None
+) -> tuple[nn.Module, nn.Module, Data]:
+    """The base model, the defense and the data of a finished run, from the recipe it keeps."""
+    base = load_model(
+        recipe["model"],
+        recipe["arch"],
+        mean=channels(recipe["mean"]),
+        std=channels(recipe["std"]),
+    )
+    scores = Ranking.load(run / RANKING) if recipe["defense"] in MASKED else None
+    head = head_for(recipe["defense"], base, run / HEAD)
+    data = images_for(recipe["data"], data_dir, recipe["n"], recipe["size"])
+    return base, _defended(base, scores, recipe, head), data
 
 
 def _defended(

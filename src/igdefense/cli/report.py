@@ -1,0 +1,153 @@
+"""`igd report` and `igd figures`: finished runs as a page, or as figures and tables for a paper."""
+
+import json
+import logging
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from igdefense.cli.app import app
+from igdefense.cli.evaluate import rebuilt
+from igdefense.cli.options import DataDirOption, ForceOption, images_for
+from igdefense.errors import DataError, IGDefenseError, ModelError, SettingError
+from igdefense.files import refuse_existing
+from igdefense.models.fingerprint import identity
+from igdefense.report.evidence import gather
+from igdefense.report.exhibit import Exhibit
+from igdefense.report.page import write_page
+from igdefense.report.prints import require_matplotlib, write_prints
+from igdefense.verdicts.run import Run
+
+log = logging.getLogger(__name__)
+RunsArg = Annotated[
+    list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs on the same data.")
+]
+ProbeOption = Annotated[
+    str | None,
+    typer.Option(help="Data to look at neurons with, as for --data; the runs' own images."),
+]
+PublishedOption = Annotated[
+    Path | None,
+    typer.Option(help='JSON of published accuracies: {"run name": {"IW-WC": 53.3, ...}}.'),
+]
+
+
+class Format(StrEnum):
+    PDF = "pdf"
+    PNG = "png"
+    SVG = "svg"
+
+
+@app.command()
+def report(
+    runs: RunsArg,
+    out: Annotated[Path, typer.Option(help="Page to write (.html).")],
+    title: Annotated[str, typer.Option(help="Heading of the page.")] = "igdefense report",
+    images: Annotated[int, typer.Option(min=0, help="Images in the gallery.")] = 200,
+    surface_images: Annotated[
+        int, typer.Option(min=0, help="Images whose loss surfaces are averaged; 0 for none.")
+    ] = 8,
+    probe: ProbeOption = None,
+    published: PublishedOption = None,
+    data_dir: DataDirOption = None,
+    force: ForceOption = False,
+) -> None:
+    """Write one page that shows finished runs side by side; it opens from disk, without a network.
+
+    No attack is run: what is shown comes from the runs' verdicts and saved images, and from the
+    models built again.
+
+    Example: `igd report runs/base runs/lo-ir --out page.html`
+    """
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise SettingError(f"{out} does not end in .html; a page is an HTML file.")
+    refuse_existing(out, force)
+    evidence = gather(
+        [exhibit_of(folder, data_dir) for folder in _distinct(runs)],
+        probe=images_for(probe, data_dir, None) if probe else None,
+        images=images,
+        surface_images=surface_images,
+        published=_published(published),
+    )
+    write_page(evidence, out, title=title)
+    count = len(evidence.exhibits)
+    typer.echo(f"{count} run{'s' * (count > 1)} -> {out} ({out.stat().st_size / 1e6:.1f} MB)")
+
+
+@app.command()
+def figures(
+    runs: RunsArg,
+    out: Annotated[Path, typer.Option(help="Folder to write to.")],
+    format: Annotated[Format, typer.Option(help="Of the figures.")] = Format.PDF,
+    surface_images: Annotated[
+        int, typer.Option(min=0, help="Images whose loss surfaces are averaged; 0 for none.")
+    ] = 8,
+    data_dir: DataDirOption = None,
+    force: ForceOption = False,
+) -> None:
+    """Write the figures of finished runs for print, and their tables as LaTeX, Markdown and CSV.
+
+    Needs the extra `figures`: `pip install 'igdefense[figures]'`.
+
+    Example: `igd figures runs/base runs/lo-ir --format pdf --out figures`
+    """
+    require_matplotlib()
+    refuse_existing(out, force)
+    exhibits = [exhibit_of(folder, data_dir) for folder in _distinct(runs)]
+    evidence = gather(exhibits, images=0, surface_images=surface_images)
+    for path in write_prints(evidence, out, format.value):
+        typer.echo(str(path))
+
+
+def exhibit_of(folder: Path, data_dir: Path | None) -> Exhibit:
+    """A run with its data and models, where they can be built again."""
+    run = Run.load(folder)
+    bare = Exhibit(str(run.settings["defense name"]), run, folder)
+    recipe = run.settings.get("recipe")
+    if recipe is None:
+        log.info("%s was made from Python, so only its table is shown.", folder)
+        return bare
+    try:
+        return _with_models(bare, folder, recipe, data_dir)
+    except (IGDefenseError, OSError, KeyError) as error:
+        log.warning(
+            "%s: its models or data could not be built again (%s), so only its table is shown.",
+            folder,
+            error,
+        )
+        return bare
+
+
+def _with_models(
+    bare: Exhibit, folder: Path, recipe: dict[str, Any], data_dir: Path | None
+) -> Exhibit:
+    base, defense, data = rebuilt(folder, recipe, data_dir)
+    if data.fingerprint != bare.run.settings["data"]:
+        raise DataError(f"the data {recipe['data']} has changed since")
+    if identity(defense) != bare.run.settings["defense"]:
+        raise ModelError(f"the model {recipe['model']} has changed since")
+    return Exhibit(bare.name, bare.run, folder, data, defense, base)
+
+
+def _distinct(folders: list[Path]) -> list[Path]:
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise SettingError("A run is named twice; name different ones.")
+    return folders
+
+
+def _published(path: Path | None) -> Mapping[str, Mapping[str, float]] | None:
+    if path is None:
+        return None
+    try:
+        record = json.loads(path.read_text())
+        return {
+            str(run): {str(row): float(value) for row, value in rows.items()}
+            for run, rows in record.items()
+        }
+    except (ValueError, AttributeError, TypeError) as error:
+        raise SettingError(
+            f'{path} is not a JSON file of the form {{"run": {{"IW-WC": 53.3}}}} ({error}).'
+        ) from error

@@ -1,0 +1,136 @@
+"""A plot of the page drawn once more by Matplotlib, for print."""
+
+import html
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure as Sheet
+
+from igdefense.report.figure import Figure
+
+DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 3))}
+MARKS = {"circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "x": "X", "cross": "P"}
+MARKS |= {"star": "*", "line-ew-open": "_"}
+
+
+def print_figure(figure: Figure, path: Path, format: str) -> None:
+    """Write the figure as pdf, png or svg."""
+    traces, layout = figure.plot.data, figure.plot.layout
+    solid = traces[0].type == "surface"
+    sheet = Sheet(figsize=(5.5, 3.6), layout=None if solid else "constrained")
+    FigureCanvasAgg(sheet)
+    axes: Any = sheet.add_subplot(projection="3d" if solid else None)
+    if solid:
+        _solid(axes, traces[0], layout)
+    else:
+        _flat(axes, sheet, traces, layout)
+    axes.set_title(_plain(figure.title), fontsize=10)
+    sheet.savefig(path, format=format, dpi=300, metadata=_undated(format))
+
+
+def _flat(axes: Axes, sheet: Any, traces: Any, layout: Any) -> None:
+    axes.set_xlabel(_plain(layout.xaxis.title.text or ""), fontsize=9)
+    axes.set_ylabel(
+        _plain(layout.yaxis.title.text or "") + (layout.yaxis.ticksuffix or ""), fontsize=9
+    )
+    axes.tick_params(labelsize=8)
+    categories = list(layout.xaxis.categoryarray or ()) or _categories(traces)
+    places = {name: i for i, name in enumerate(categories)}
+    bars = [trace for trace in traces if trace.type == "bar"]
+    for trace in traces:
+        if trace.type == "heatmap":
+            _heatmap(axes, sheet, trace, layout)
+            return
+        x = [places.get(value, value) for value in trace.x] if places else list(trace.x)
+        if trace.type == "bar":
+            wide = 0.8 / len(bars)
+            shift = (bars.index(trace) - (len(bars) - 1) / 2) * wide
+            x = [value + shift for value in x]
+            axes.bar(x, trace.y, wide, label=_plain(trace.name), color=trace.marker.color)
+        else:
+            _line(axes, x, trace)
+        if trace.error_y.array is not None:
+            whiskers = [list(trace.error_y.arrayminus), list(trace.error_y.array)]
+            axes.errorbar(
+                x, trace.y, yerr=whiskers, fmt="none", ecolor="#555555", capsize=1.5, lw=0.8
+            )
+    if places:
+        names = [_plain(str(name)) for name in categories]
+        axes.set_xticks(range(len(names)), names, rotation=45 if len(names) > 4 else 0)
+        for label in axes.get_xticklabels():
+            label.set_horizontalalignment("right" if len(names) > 4 else "center")
+    if layout.xaxis.type == "log":
+        axes.set_xscale("log")
+    for axis, setter in ((layout.xaxis, axes.set_xlim), (layout.yaxis, axes.set_ylim)):
+        if axis.range is not None:
+            setter(*axis.range)
+    axes.grid(axis="y", color="#dddddd", lw=0.6)
+    axes.set_axisbelow(True)
+    axes.legend(fontsize=7, frameon=False)
+
+
+def _line(axes: Axes, x: list[Any], trace: Any) -> None:
+    lines, marks = "lines" in trace.mode, "markers" in trace.mode
+    axes.plot(
+        x,
+        trace.y,
+        label=_plain(trace.name),
+        color=trace.line.color or trace.marker.color,
+        linestyle=DASHES.get(trace.line.dash or "solid", "-") if lines else "none",
+        marker=MARKS.get(trace.marker.symbol, "o") if marks else None,
+        markersize=12 if trace.marker.symbol == "line-ew-open" else 5,
+        drawstyle="steps-post" if trace.line.shape == "hv" else "default",
+    )
+
+
+def _heatmap(axes: Axes, sheet: Any, trace: Any, layout: Any) -> None:
+    drawn = axes.pcolormesh(
+        range(len(trace.x) + 1),
+        range(len(trace.y) + 1),
+        [list(row) for row in trace.z],
+        cmap="cividis",
+        vmin=trace.zmin,
+        vmax=trace.zmax,
+    )
+    for names, setter in ((trace.x, axes.set_xticks), (trace.y, axes.set_yticks)):
+        every = max(1, len(names) // 8) if not isinstance(names[0], str) else 1
+        chosen = range(0, len(names), every)
+        labels = [n if isinstance(n, str) else f"{n:g}" for n in (names[i] for i in chosen)]
+        setter([i + 0.5 for i in chosen], [_plain(label) for label in labels], fontsize=7)
+    if isinstance(trace.x[0], str):
+        axes.tick_params(axis="x", rotation=90)
+    if layout.yaxis.autorange == "reversed":
+        axes.invert_yaxis()
+    sheet.colorbar(drawn, ax=axes, label=trace.colorbar.title.text)
+
+
+def _solid(axes: Any, trace: Any, layout: Any) -> None:
+    x, y = np.meshgrid(trace.x, trace.y)
+    heights = np.array([list(row) for row in trace.z])
+    axes.plot_surface(x, y, heights, cmap="cividis", vmin=trace.cmin, vmax=trace.cmax)
+    axes.set_zlim(*layout.scene.zaxis.range)
+    axes.set_xlabel(_plain(layout.scene.xaxis.title.text), fontsize=8)
+    axes.set_ylabel(_plain(layout.scene.yaxis.title.text), fontsize=8)
+    axes.set_zlabel(_plain(layout.scene.zaxis.title.text), fontsize=8)
+    axes.tick_params(labelsize=7)
+    axes.view_init(elev=25, azim=-135)
+    axes.set_box_aspect(None, zoom=0.85)
+
+
+def _categories(traces: Any) -> list[str]:
+    found: Iterator[Any] = (value for trace in traces if trace.x is not None for value in trace.x)
+    return list(dict.fromkeys(value for value in found if isinstance(value, str)))
+
+
+def _plain(text: str) -> str:
+    """What a plot's label shows; a dollar sign would start a formula."""
+    return html.unescape(text).replace("$", r"\$")
+
+
+def _undated(format: str) -> dict[str, None]:
+    """The same figure is the same file, whenever it is written."""
+    return {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(format, {})
