@@ -1,6 +1,5 @@
 """The demo on a few images, from the shell: runs, table and page."""
 
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,9 @@ def test_the_demo_judges_the_base_model_smoothing_and_the_defense_and_shows_them
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "load_data", few)
-    monkeypatch.setattr(demo, "gather", partial(gather, surface_images=1, points=3))
+    monkeypatch.setattr(
+        demo, "gather", lambda *a, **k: gather(*a, **k | {"surface_images": 1, "points": 3})
+    )
     evidence = demo.show(tmp_path, n=6, workers=1, budget=BUDGET, progress=False)
     names = ["base model", "smoothing alone", "LO-IR-16", "CD-IR-16"]
     assert [e.name for e in evidence.exhibits] == names

@@ -22,6 +22,7 @@ from igdefense.verdicts.evaluate import evaluate
 
 log = logging.getLogger(__name__)
 LAYER, PAGE, RANKING = "layer4", "page.html", "ranking.safetensors"
+DRAWS = 5  # fresh draws of a random defense
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ def show(
             seed=seed,
             out=out,
             workers=workers,
+            draws=DRAWS,
             budget=budget,
             name=entrant.name,
             recipe=_recipe(entrant, n=n, sigma=eps / 2, seed=seed),
@@ -80,7 +82,7 @@ def show(
             entrant.ranking.save(out / RANKING)
         exhibits.append(Exhibit(entrant.name, run, out, data, entrant.defense, model))
     log.info("looking at neurons, losses and images")
-    evidence = gather(exhibits, probe=probe, progress=progress)
+    evidence = gather(exhibits, probe=probe, surface_images=4, points=15, progress=progress)
     write_page(evidence, folder / PAGE, title="igdefense demo: the embedded CIFAR-10 ResNet18")
     return evidence
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from igdefense.analysis.activation_shift import ActivationShift, activation_shift
 from igdefense.rankings.ranking import Ranking
 
-NONE = "none (unimportant)"
+NONE = "no class"
 RANKING = Ranking("features", torch.cat([torch.eye(3), torch.zeros(3, 1)], dim=1))
 LABELS = torch.tensor([0, 0, 0])
 CLEAN = [

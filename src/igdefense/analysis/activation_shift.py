@@ -20,7 +20,7 @@ from igdefense.types import Images, Labels, Outcomes
 
 FORMAT = "igdefense-activation-shift-1"
 Definition = Literal["paper", "released"]
-GROUPS = ("true class", "predicted class", "other classes", "none (unimportant)")
+GROUPS = ("true class", "predicted class", "other classes", "no class")
 RESAMPLES = 1000
 
 
@@ -150,7 +150,7 @@ def _groups(
         "true class": by_class.gather(1, labels[:, None]).squeeze(1),
         "predicted class": by_class.gather(1, predictions[:, None]).squeeze(1),
         "other classes": (by_class * others).sum(1) / others.sum(1),
-        "none (unimportant)": levels[:, unimportant].mean(1),
+        "no class": levels[:, unimportant].mean(1),
     }
 
 

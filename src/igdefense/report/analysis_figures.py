@@ -35,7 +35,7 @@ SERIES: tuple[tuple[Definition, bool, str], ...] = (
 
 def shift_figure(name: str, shift: ActivationShift, attack: str) -> Figure:
     """Bars for each group of neurons: two definitions, successful and unsuccessful attacks."""
-    plot = blank("important neurons of the", "change of activation", barmode="group")
+    plot = blank("important neurons of", "change of activation", barmode="group")
     rows: list[Row] = []
     for definition, successful, colour in SERIES:
         changes = shift.of(definition, successful)
@@ -107,9 +107,9 @@ def surface_figures(surfaces: Mapping[str, LossSurface]) -> list[Figure]:
         solid.update_layout(
             margin={"l": 0, "r": 0, "t": 8, "b": 8},
             scene={
-                "xaxis": {"title": {"text": "across, /255"}},
-                "yaxis": {"title": {"text": "along, /255"}},
-                "zaxis": {"title": {"text": "loss"}, "range": [low, high]},
+                "xaxis": {"title": {"text": "across, /255"}, "nticks": 5},
+                "yaxis": {"title": {"text": "along, /255"}, "nticks": 5},
+                "zaxis": {"title": {"text": "loss"}, "range": [low, high], "nticks": 4},
                 "camera": {
                     "eye": {"x": -1.6, "y": -1.75, "z": 1.05},
                     "center": {"x": 0, "y": 0, "z": -0.12},

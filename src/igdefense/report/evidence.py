@@ -8,7 +8,7 @@ import torch
 
 from igdefense.analysis.activation_shift import ActivationShift, activation_shift
 from igdefense.analysis.class_disparity import ClassDisparity
-from igdefense.analysis.cost import cost
+from igdefense.analysis.cost import Cost, cost
 from igdefense.analysis.loss_surface import LossSurface, loss_surface
 from igdefense.analysis.survival import Survival
 from igdefense.data.data import Data
@@ -34,7 +34,7 @@ class Evidence:
     shifts: Mapping[str, tuple[ActivationShift, str]]  # with the attack looked at
     tunings: Mapping[str, tuple[Tuning, int]]  # with the keep that was run
     surfaces: Mapping[str, LossSurface]
-    costs: Mapping[str, float]
+    costs: Mapping[str, Cost]
     comparison: Comparison | None
     neurons: tuple[dict[str, Any], ...]
     gallery: Gallery | None
@@ -151,7 +151,7 @@ def _surfaces(
     return found
 
 
-def _costs(exhibits: Sequence[Exhibit]) -> dict[str, float]:
+def _costs(exhibits: Sequence[Exhibit]) -> dict[str, Cost]:
     """The time of a prediction over the base model's, where all runs have the same base."""
     usable = [e for e in exhibits if e.base is not None and e.data is not None]
     bases = {identity(e.base) for e in usable if e.base is not None}
@@ -163,8 +163,9 @@ def _costs(exhibits: Sequence[Exhibit]) -> dict[str, float]:
     images = first.data.images[:SPEED_BATCH]
     others = {e.name: e.defense for e in usable if e.defense is not None and not e.undefended}
     measured = cost(first.base, others, images, batches=(len(images),), rounds=SPEED_ROUNDS)
-    ratios = {row.defense: row.ratio for row in measured.rows}
-    return {e.name: 1.0 if e.undefended else ratios[e.name] for e in usable}
+    base, *rows = measured.rows
+    found = {row.defense: row for row in rows}
+    return {e.name: base if e.undefended else found[e.name] for e in usable}
 
 
 def _comparison(exhibits: Sequence[Exhibit]) -> Comparison | None:

@@ -6,6 +6,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from igdefense.analysis.class_disparity import ClassDisparity
+from igdefense.analysis.cost import Cost
 from igdefense.analysis.survival import Survival
 from igdefense.defenses.tune import Tuning
 from igdefense.report.figure import COLOURS, DASHES, GREY, SYMBOLS, Figure, Row, blank, shown
@@ -154,36 +155,37 @@ def keep_figure(tunings: Mapping[str, tuple[Tuning, int]]) -> Figure:
     )
 
 
-def cost_figure(costs: Mapping[str, float], robust: Mapping[str, Share]) -> Figure:
+def cost_figure(costs: Mapping[str, Cost], robust: Mapping[str, Share]) -> Figure:
     """Worst-case accuracy against inference time."""
-    plot = blank(
-        "inference time, in forward passes of the base model", "worst-case accuracy (IW-WC)"
-    )
+    plot = blank("inference time, in base model's forward passes", "worst-case accuracy (IW-WC)")
     rows: list[Row] = []
-    for i, (name, multiple) in enumerate(costs.items()):
-        share = robust[name]
+    for i, (name, cost) in enumerate(costs.items()):
+        share, (low, high) = robust[name], cost.spread
+        spread = {"array": [high - cost.ratio], "arrayminus": [cost.ratio - low]}
         plot.add_trace(
             go.Scatter(
-                x=[multiple],
+                x=[cost.ratio],
                 y=[100 * share.value],
                 name=shown(name),
                 mode="markers",
                 marker={"symbol": _of(SYMBOLS, i), "size": 13, "color": _colour(i)},
                 error_y=_errors([share]),
+                error_x=_errors([share]) | spread,
                 hovertemplate="%{x:.2f} passes: %{y:.1f} %",
             )
         )
-        rows.append((name, round(multiple, 3), *_numbers(share)))
-    plot.update_xaxes(range=[0, 1.15 * max(costs.values())])
+        passes = cost.passes.forward
+        rows.append((name, round(cost.ratio, 3), low, high, passes, *_numbers(share)))
+    plot.update_xaxes(range=[0, 1.15 * max(cost.spread[1] for cost in costs.values())])
     plot.update_yaxes(**PERCENT)
     return Figure(
         "cost",
         "Cost against robustness",
         "Time of a prediction as a multiple of the base model's, measured in turns where this page "
-        "was made (median of 5 rounds, one small batch: good to about a tenth). `igd cost` takes "
+        "was made: median, lowest and highest of 5 rounds of one small batch. `igd cost` takes "
         "more care.",
         plot,
-        ("run", "forward passes", "right", "n", "IW-WC %", "low %", "high %"),
+        ("run", "time", "lowest", "highest", "passes", "right", "n", "IW-WC %", "low %", "high %"),
         tuple(rows),
     )
 

@@ -105,7 +105,7 @@ def _cell(exhibit: Exhibit, name: str, published: Mapping[str, float]) -> Cell |
     run, known = exhibit.run, published.get(name)
     if name in (CLEAN, WORST):
         accuracies = run.clean.accuracies if name == CLEAN else run.worst_case
-        return Cell(accuracies.share, None, known, _draws(accuracies))
+        return Cell(accuracies.share, None, known, _draws(accuracies, run.clean.fresh.shape[1]))
     if name not in run.verdicts:
         return None
     verdict = run.verdicts[name]
@@ -113,14 +113,14 @@ def _cell(exhibit: Exhibit, name: str, published: Mapping[str, float]) -> Cell |
     broken = (int((attacked & ~verdict.robust).sum()), int(attacked.sum()))
     if not verdict.complete:
         return Cell(None, broken, known)
-    return Cell(verdict.share, broken, known, _draws(verdict.accuracies))
+    return Cell(verdict.share, broken, known, _draws(verdict.accuracies, verdict.fresh.shape[1]))
 
 
-def _draws(accuracies: Accuracies) -> tuple[str, ...]:
+def _draws(accuracies: Accuracies, count: int) -> tuple[str, ...]:
     """The mean draw, and what is left if one wrong draw is enough."""
     if not accuracies.random:
         return ()
-    mean, count = accuracies.expected, accuracies.fresh.shape[1]
+    mean = accuracies.expected
     return (
         f"expected {100 * mean.value:.1f} ± {100 * mean.std:.1f}",
         f"any of {count}: {100 * accuracies.any_of.value:.1f}",
