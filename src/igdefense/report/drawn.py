@@ -65,12 +65,14 @@ def _flat(axes: Axes, sheet: Any, traces: Any, layout: Any) -> None:
             label.set_horizontalalignment("right" if len(names) > 4 else "center")
     if layout.xaxis.type == "log":
         axes.set_xscale("log")
+        axes.set_xticks(list(layout.xaxis.tickvals), [f"{k:g}" for k in layout.xaxis.tickvals])
+        axes.minorticks_off()
     for axis, setter in ((layout.xaxis, axes.set_xlim), (layout.yaxis, axes.set_ylim)):
         if axis.range is not None:
             setter(*axis.range)
     axes.grid(axis="y", color="#dddddd", lw=0.6)
     axes.set_axisbelow(True)
-    axes.legend(fontsize=7, frameon=False)
+    sheet.legend(fontsize=7, frameon=False, loc="outside lower center", ncols=min(4, len(traces)))
 
 
 def _line(axes: Axes, x: list[Any], trace: Any) -> None:
@@ -82,6 +84,7 @@ def _line(axes: Axes, x: list[Any], trace: Any) -> None:
         color=trace.line.color or trace.marker.color,
         linestyle=DASHES.get(trace.line.dash or "solid", "-") if lines else "none",
         marker=MARKS.get(trace.marker.symbol, "o") if marks else None,
+        markeredgewidth=2 if trace.marker.symbol == "line-ew-open" else None,
         markersize=12 if trace.marker.symbol == "line-ew-open" else 5,
         drawstyle="steps-post" if trace.line.shape == "hv" else "default",
     )
