@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from igdefense.errors import SettingError
-from igdefense.paper import sweeps, tables
+from igdefense.paper import looks, sweeps, tables
 from igdefense.paper.bench import Bench, Scale
 from igdefense.paper.outcome import Outcome
 
@@ -30,6 +30,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "rivals": Experiment("Table 5: against HD, SODEF and CAAA", tables.rivals),
     "rivals-extended": Experiment("Table 5 attack by attack", tables.rivals_extended),
     "ablation": Experiment("Table 6: passes, masks, smoothing", tables.ablation),
+    "activation-shift": Experiment("Figure 2 C, D: neurons under attack", looks.shift),
     "sensitivity-k": Experiment("Figure: neurons kept", sweeps.sensitivity_k),
     "sensitivity-layer": Experiment("Figure: layer masked", sweeps.sensitivity_layer),
     "smoothing": Experiment("Figure: sigma, samples, temperature", sweeps.smoothing),
@@ -39,6 +40,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         "Table: AutoAttack, a stronger one, Square", tables.gradient_masking
     ),
     "eps": Experiment("Table: AutoAttack at 4, 8, 16, 32 / 255", tables.eps),
+    "loss-surface": Experiment("Figure: the loss over the eps-ball", looks.surface),
     "class-disparity": Experiment("Table: best and worst classes", tables.class_disparity),
     "efficiency": Experiment("Table: time to rank", sweeps.efficiency),
 }
