@@ -34,11 +34,17 @@ from igdefense.verdicts.curves import curves
 from igdefense.verdicts.diff import diff_runs
 from igdefense.verdicts.verify import verify
 from igdefense.analysis.cost import Cost, Costs, cost
+from igdefense.analysis.survival import Survival
+from igdefense.analysis.class_disparity import ClassDisparity
+from igdefense.analysis.activation_shift import ActivationShift, activation_shift
+from igdefense.analysis.loss_surface import LossSurface, loss_surface
 from igdefense.errors import IGDefenseError
 
 __all__ = [
     "SODEF",
+    "ActivationShift",
     "AntiAdversary",
+    "ClassDisparity",
     "Comparison",
     "Cost",
     "Costs",
@@ -51,13 +57,16 @@ __all__ = [
     "IGDefense",
     "IGDefenseError",
     "Layer",
+    "LossSurface",
     "Ranking",
     "Run",
     "Smoothed",
     "Split",
+    "Survival",
     "Tuning",
     "Verdict",
     "__version__",
+    "activation_shift",
     "clip_dissect",
     "clip_dissect_layers",
     "compare",
@@ -74,6 +83,7 @@ __all__ = [
     "load_defense",
     "load_encoder",
     "load_model",
+    "loss_surface",
     "net_dissect",
     "shipped_head",
     "shuffled",

@@ -58,6 +58,9 @@ def _flat(axes: Axes, sheet: Any, traces: Any, layout: Any) -> None:
             axes.errorbar(
                 x, trace.y, yerr=whiskers, fmt="none", ecolor="#555555", capsize=1.5, lw=0.8
             )
+        if trace.type == "scatter" and trace.error_x.array is not None:
+            whiskers = [list(trace.error_x.arrayminus), list(trace.error_x.array)]
+            axes.errorbar(x, trace.y, xerr=whiskers, fmt="none", ecolor="#555555", capsize=1.5)
     if places:
         names = [_plain(str(name)) for name in categories]
         axes.set_xticks(range(len(names)), names, rotation=45 if len(names) > 4 else 0)
