@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from torch import nn
 
 from igdefense.attacks.threat import Linf
 from igdefense.cli.app import app
 from igdefense.cli.cd_ir import EncoderOption
+from igdefense.cli.judged import HEAD, MASKED, RANKING, Defense, defended, ranked, rebuilt
 from igdefense.cli.options import (
     ArchOption,
     CountOption,
@@ -38,47 +38,21 @@ from igdefense.cli.rivals import (
     HedgeVariant,
     HedgeVariantOption,
     InnerStepsOption,
-    Rival,
     SodefOption,
     SodefSolverOption,
     SolverName,
-    build_rival,
     check_options,
     head_for,
     rival_settings,
 )
-from igdefense.data.data import Data
-from igdefense.defenses.ig_defense import defend
-from igdefense.defenses.rivals.head import Head
-from igdefense.defenses.smoothing import Smoothed
 from igdefense.errors import OutputError, SettingError
 from igdefense.expert.suite import columns_of
-from igdefense.models.architectures import default_layer
 from igdefense.models.load import load_model
-from igdefense.rankings.clip_dissect import clip_dissect
 from igdefense.rankings.controls import shuffled
-from igdefense.rankings.leave_one_out import leave_one_out
-from igdefense.rankings.ranking import Ranking
 from igdefense.verdicts.curves import curves as convergence
 from igdefense.verdicts.evaluate import evaluate as run_evaluation
 from igdefense.verdicts.run import Run
 from igdefense.verdicts.verify import verify as find_faults
-
-RANKING, HEAD = "ranking.safetensors", "sodef.safetensors"
-
-
-class Defense(StrEnum):
-    NONE = "none"
-    LO_IR = "lo-ir"
-    CD_IR = "cd-ir"
-    RANDOM = "random"
-    SMOOTHING = "smoothing"
-    HEDGE = Rival.HEDGE.value
-    ANTI_ADVERSARY = Rival.ANTI_ADVERSARY.value
-    SODEF = Rival.SODEF.value
-
-
-MASKED = (Defense.LO_IR, Defense.CD_IR, Defense.RANDOM)  # those with a ranking
 
 
 class SuiteName(StrEnum):
@@ -195,10 +169,10 @@ def evaluate(
                 "--defense lo-ir, cd-ir and random need --keep; `igd tune` helps to choose."
             )
         by_names = encoder if defense is Defense.CD_IR else None
-        scores = _ranking(base, ranking, probe, force_ranking, by_names)
+        scores = ranked(base, ranking, probe, force_ranking, by_names)
         scores = shuffled(scores, seed) if defense is Defense.RANDOM else scores
     head = head_for(defense.value, base, sodef)
-    deployed = _defended(base, scores, recipe, head)
+    deployed = defended(base, scores, recipe, head)
     run = run_evaluation(
         deployed,
         judged,
@@ -264,52 +238,6 @@ def verify(
     typer.echo(
         f"{run} holds: {attacked} adversarial images inside the budget, every verdict repeated."
     )
-
-
-def rebuilt(
-    run: Path, recipe: dict[str, Any], data_dir: Path | None
-) -> tuple[nn.Module, nn.Module, Data]:
-    """The base model, the defense and the data of a finished run, from the recipe it keeps."""
-    base = load_model(
-        recipe["model"],
-        recipe["arch"],
-        mean=channels(recipe["mean"]),
-        std=channels(recipe["std"]),
-    )
-    scores = Ranking.load(run / RANKING) if recipe["defense"] in MASKED else None
-    head = head_for(recipe["defense"], base, run / HEAD)
-    data = images_for(recipe["data"], data_dir, recipe["n"], recipe["size"])
-    return base, _defended(base, scores, recipe, head), data
-
-
-def _defended(
-    base: nn.Module, ranking: Ranking | None, recipe: dict[str, Any], head: Head | None
-) -> nn.Module:
-    if recipe["defense"] in list(Rival):
-        return build_rival(
-            Rival(recipe["defense"]), base, recipe["rival"], head, int(recipe["seed"])
-        )
-    noise = {name: recipe[name] for name in ("sigma", "samples", "seed")}
-    if recipe["defense"] == Defense.NONE:
-        return base
-    if ranking is None:
-        return Smoothed(base, **noise)
-    temperature = recipe["temperature"]
-    return defend(base, ranking, recipe["keep"], temperature=temperature, force=True, **noise)
-
-
-def _ranking(
-    base: nn.Module, path: Path | None, probe: str, force: bool, encoder: str | None
-) -> Ranking:
-    if path is not None:
-        return Ranking.load(path, base, force=force)
-    layer = default_layer(base)
-    if layer is None:
-        raise SettingError("The penultimate layer is not known: rank it first, --ranking FILE.")
-    images = images_for(probe, None, None)
-    if encoder is not None:
-        return clip_dissect(base, images, layer, encoder=encoder)
-    return leave_one_out(base, images, layer)
 
 
 def _budget(pairs: list[str]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from igdefense.cli.app import app
-from igdefense.cli.evaluate import rebuilt
+from igdefense.cli.judged import rebuilt
 from igdefense.cli.options import DataDirOption, ForceOption, images_for
 from igdefense.errors import DataError, IGDefenseError, ModelError, SettingError
 from igdefense.files import refuse_existing
