@@ -208,7 +208,7 @@ def test_an_output_below_a_file_is_refused_before_any_work(refused: Refused) -> 
         (("predict", CNN, "absent.png"), "absent.png is not a readable image"),
         (("predict", CNN, "a.png", "--n", "1"), "--n has no effect here"),
         (("demo", "--n", "0"), "'--n'"),
-        (("demo", "--steps", "0"), "'--steps'"),
+        (("demo", "--workers", "0"), "'--workers'"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
 )
