@@ -7,6 +7,16 @@ from typing import Annotated
 import typer
 
 from igdefense.cli.app import app
+from igdefense.cli.backends import (
+    AddressOption,
+    BackendName,
+    BackendOption,
+    CpusOption,
+    GpusOption,
+    StoreOption,
+    WorkersOption,
+    backend_for,
+)
 from igdefense.cli.options import SeedOption
 from igdefense.errors import SettingError
 from igdefense.paper.bench import scaled
@@ -22,6 +32,7 @@ class ScaleName(StrEnum):
 
 @app.command()
 def reproduce(
+    ctx: typer.Context,
     name: Annotated[
         str | None, typer.Argument(help="A table or figure; `--list` names them.")
     ] = None,
@@ -44,7 +55,12 @@ def reproduce(
     probe: Annotated[str | None, typer.Option(help="Images to rank by.")] = None,
     encoder: Annotated[str | None, typer.Option(help="Image-text encoder of CD-IR.")] = None,
     n: Annotated[int | None, typer.Option("--n", min=1, help="First N images only.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
+    workers: WorkersOption = 1,
+    backend: BackendOption = BackendName.LOCAL,
+    address: AddressOption = "auto",
+    gpus_per_worker: GpusOption = None,
+    cpus_per_worker: CpusOption = 1,
+    store: StoreOption = None,
     seed: SeedOption = 0,
 ) -> None:
     """Run a table or figure of the paper and print it beside the published numbers.
@@ -72,6 +88,7 @@ def reproduce(
         encoder=encoder,
         n=n,
     )
-    outcome = run(name, chosen, out, seed=seed, workers=workers)
+    where = backend_for(ctx, backend, workers, address, gpus_per_worker, cpus_per_worker)
+    outcome = run(name, chosen, out, seed=seed, backend=where, store=store)
     typer.echo(outcome.table())
     typer.echo(f"-> {out / name}.json")

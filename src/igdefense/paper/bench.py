@@ -21,6 +21,8 @@ from igdefense.rankings.clip_dissect import clip_dissect
 from igdefense.rankings.controls import shuffled
 from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.rankings.ranking import Ranking
+from igdefense.running.local import Local
+from igdefense.running.pool import Backend
 from igdefense.verdicts.evaluate import evaluate
 from igdefense.verdicts.run import Run
 
@@ -63,14 +65,24 @@ SCALES = {
 class Bench:
     """Everything a table needs, at one scale; all runs share one store under `out`."""
 
-    def __init__(self, scale: Scale, out: Path, *, seed: int = 0, workers: int = 1) -> None:
+    def __init__(
+        self,
+        scale: Scale,
+        out: Path,
+        *,
+        seed: int = 0,
+        workers: int = 1,
+        backend: Backend | None = None,
+        store: str | Path | None = None,
+    ) -> None:
         if not scale.model:
             raise SettingError(
                 "--scale paper needs the paper's base model: a checkpoint by --model FILE and "
                 "--arch, CIFAR-10 by `igd data cifar10`, CLIP by --encoder. A full table is days "
                 "on a GPU: try --n 100 first, and multiply."
             )
-        self.scale, self.out, self.seed, self.workers = scale, out, seed, workers
+        self.scale, self.out, self.seed = scale, out, seed
+        self.backend, self.store = backend or Local(workers), store or out / "store"
         self._rankings: dict[tuple[str, str, int | None], Ranking] = {}
 
     @cached_property
@@ -105,9 +117,11 @@ class Bench:
             if per_class is not None:
                 probe = balanced(probe, per_class, self.seed)
             if method == "CD-IR":
-                made = clip_dissect(self.model, probe, key[1], encoder=self.scale.encoder)
+                made = clip_dissect(
+                    self.model, probe, key[1], encoder=self.scale.encoder, backend=self.backend
+                )
             else:
-                made = leave_one_out(self.model, probe, key[1])
+                made = leave_one_out(self.model, probe, key[1], backend=self.backend)
             self._rankings[key] = shuffled(made, self.seed) if method == "random" else made
         return self._rankings[key]
 
@@ -162,8 +176,8 @@ class Bench:
             seed=self.seed,
             budget=budget,
             out=self.out / "runs" / about,
-            store=self.out / "store",
-            workers=self.workers,
+            store=self.store,
+            backend=self.backend,
             name=name,
         )
 

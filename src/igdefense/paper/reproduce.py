@@ -9,6 +9,7 @@ from igdefense.errors import SettingError
 from igdefense.paper import looks, sweeps, tables
 from igdefense.paper.bench import Bench, Scale
 from igdefense.paper.outcome import Outcome
+from igdefense.running.pool import Backend
 
 STAND_IN = "{model} stands in for the paper's base models"
 SMALL = "Suite quick has small budgets: these accuracies are no evidence of robustness."
@@ -46,13 +47,22 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
-def reproduce(name: str, scale: Scale, out: Path, *, seed: int = 0, workers: int = 1) -> Outcome:
+def reproduce(
+    name: str,
+    scale: Scale,
+    out: Path,
+    *,
+    seed: int = 0,
+    workers: int = 1,
+    backend: Backend | None = None,
+    store: str | Path | None = None,
+) -> Outcome:
     """Run one table or figure; `OUT/NAME.json` holds it, and the same call resumes."""
     if name not in EXPERIMENTS:
         raise SettingError(
             f"The paper has no {name!r}; `igd reproduce --list` names {', '.join(EXPERIMENTS)}."
         )
-    bench = Bench(scale, out, seed=seed, workers=workers)
+    bench = Bench(scale, out, seed=seed, workers=workers, backend=backend, store=store)
     experiment = EXPERIMENTS[name]
     started = time.monotonic()
     rows = experiment.rows(bench)
