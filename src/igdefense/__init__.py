@@ -25,6 +25,8 @@ from igdefense.defenses.rivals.hedge import Hedge
 from igdefense.defenses.rivals.anti_adversary import AntiAdversary
 from igdefense.defenses.rivals.head import Head, shipped_head
 from igdefense.defenses.rivals.sodef import SODEF
+from igdefense.running.local import Local
+from igdefense.running.ray import Ray
 from igdefense.verdicts.verdict import Verdict
 from igdefense.verdicts.difference import Difference
 from igdefense.verdicts.curve import Curve
@@ -57,8 +59,10 @@ __all__ = [
     "IGDefense",
     "IGDefenseError",
     "Layer",
+    "Local",
     "LossSurface",
     "Ranking",
+    "Ray",
     "Run",
     "Smoothed",
     "Split",

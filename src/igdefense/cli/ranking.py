@@ -61,7 +61,6 @@ from igdefense.rankings.prompts import BARE
 from igdefense.rankings.ranking import Ranking
 from igdefense.running.local import Local
 
-
 SPREAD = ("workers", "backend")
 
 
