@@ -21,6 +21,7 @@ from benchmarks.memory import memory
 from benchmarks.penultimate import penultimate
 from benchmarks.row import Row
 from benchmarks.soft_wpmi import soft_wpmi, soft_wpmi_memory
+from benchmarks.spread import spread
 from igdefense import __version__
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
@@ -32,6 +33,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "soft-wpmi-memory": soft_wpmi_memory,
     "evaluation": evaluation,
     "autoattack": autoattack,
+    "spread": spread,
 }
 
 

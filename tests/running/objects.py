@@ -25,7 +25,7 @@ class Objects:
             Bucket=BUCKET
         )
 
-    def keys(self) -> list[str]:
+    def names(self) -> list[str]:
         """The names of all objects."""
         client = boto3.client("s3", endpoint_url=self.url, region_name="us-east-1")
         return [one["Key"] for one in client.list_objects_v2(Bucket=BUCKET).get("Contents", [])]

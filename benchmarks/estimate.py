@@ -1,0 +1,175 @@
+"""How long each table of the paper takes, from measured unit times.
+
+`python -m benchmarks.estimate measure` times the attacks on the embedded model, with a tenth of the
+paper's budgets on a few images, and writes `benchmarks/unit-times.json`; `python -m
+benchmarks.estimate` prints the table of docs/scaling.md from that file. Which units a table needs
+is counted by running the code of `igd reproduce` with evaluations that only note what was asked.
+"""
+
+import json
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from igdefense import Local, Run, Verdict, defend, evaluate, leave_one_out, load_data, load_model
+from igdefense.attacks.price import price
+from igdefense.attacks.suites import Column, budget_of, the_nine
+from igdefense.attacks.threat import Linf
+from igdefense.expert.suite import columns_of
+from igdefense.models.architectures import build
+from igdefense.paper import tables
+from igdefense.paper.bench import SCALES, Bench
+from igdefense.paper.published import tables as published
+from igdefense.paper.reproduce import EXPERIMENTS
+from igdefense.verdicts.remote_store import store_at
+from igdefense.verdicts.units import Setting
+
+FILE = Path(__file__).with_name("unit-times.json")
+TENTH = {"steps": 10, "fab_steps": 10, "square_queries": 500, "rays_queries": 1000}
+EPS = 8 / 255
+SIZES = {"RN18": ("resnet18", 32), "WRN-34-10": ("wrn-34-10", 32), "RN50": ("resnet50", 224)}
+IMAGES = {"imagenet": 5_000}  # RobustBench's; 10,000 elsewhere
+NO_RUNS = ("activation-shift", "loss-surface", "efficiency")
+INFERENCE = {"Hedge": 45.0, "SODEF": 1.1, "AntiAdversary": 6.1, "Smoothed": 1.0}  # `igd cost`
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A unit that a table needs: a column on one defense, whatever runs share it."""
+
+    column: Column
+    inference: float  # of what is attacked, in forward passes
+
+
+class Noting(Bench):
+    """Notes the distinct units of the runs asked for, and answers with an empty run."""
+
+    def __init__(self) -> None:
+        scale = replace(SCALES["embedded"], suite="paper", n=4)
+        super().__init__(scale, Path("nowhere"))
+        self.units: dict[str, Asked] = {}
+
+    def run(self, name: str, defense: nn.Module, **asked: Any) -> Run:
+        chosen, eps = asked.get("suite") or "paper", asked.get("eps") or self.scale.eps
+        columns = columns_of(chosen, Linf(eps)) if isinstance(chosen, str) else tuple(chosen)
+        store = store_at("memory://nowhere")
+        setting = Setting(defense, self.model, self.data, columns, self.seed, store)
+        for column in columns:
+            target = setting.target(column)
+            passes = 1.0 if target is self.model else INFERENCE.get(type(target).__name__, 2.0)
+            self.units[setting.unit(column)] = Asked(column, passes)
+        right = torch.ones(len(self.data), 1, dtype=torch.bool)
+        verdicts = {column.name: Verdict.on_all(column.name, right) for column in columns}
+        return Run(Verdict.on_all("clean", right), verdicts, {"seed": 0})
+
+
+def measure(images: int = 8) -> None:
+    """Seconds for a pass over an image, attack by attack, one thread, on the embedded model."""
+    torch.set_num_threads(1)
+    model, data = load_model("embedded"), load_data("embedded:test", n=images)
+    ranking = leave_one_out(model, load_data("embedded:probe", n=200), "layer4", progress=False)
+    defense = defend(model, ranking, keep=16)
+    with tempfile.TemporaryDirectory() as scratch:
+        run = evaluate(
+            defense,
+            data,
+            base=model,
+            suite="paper",
+            eps=EPS,
+            budget=TENTH,
+            batch_size=images,
+            backend=Local(),
+            out=Path(scratch) / "run",
+            progress=False,
+        )
+    columns = {c.name: c for c in the_nine(Linf(EPS), budget_of("paper", TENTH))}
+    rates = {name: seconds / images / price(columns[name]) for name, seconds in run.seconds.items()}
+    record = {
+        "model": "embedded (resnet18-w16)",
+        "images": images,
+        "budget": "a tenth of the paper's",
+        "threads": 1,
+        "torch": torch.__version__,
+        "seconds an image and pass": rates,
+        "seconds an image": {n: s / images for n, s in run.seconds.items()},
+    }
+    FILE.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def estimate() -> list[str]:
+    """Rows of a Markdown table, one for each table or figure that evaluates."""
+    record = json.loads(FILE.read_text())
+    rates: dict[str, float] = record["seconds an image and pass"]
+    work = {name: _flops(*size) for name, size in SIZES.items()}
+    unit = _flops("resnet18-w16", 32)
+    lines = [
+        "| `igd reproduce` | base models | distinct units | images | core-hours | 64 cores |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, experiment in EXPERIMENTS.items():
+        if name in NO_RUNS:
+            continue
+        bench = Noting()
+        with patch.object(tables, "cost", _no_cost):  # a time of its own, and short
+            experiment.rows(bench)
+        seconds = sum(_seconds(asked, rates) for asked in bench.units.values())
+        bases, n = _bases(name), IMAGES.get(name, 10_000)
+        hours = sum(seconds * n * work[_kind(base)] / unit for base in bases) / 3600
+        units = f"{len(bench.units)} x {len(bases)}"
+        kinds = ", ".join(sorted({_kind(base) for base in bases}))
+        lines.append(
+            f"| {name} | {len(bases)} ({kinds}) | {units} | {n:,} | {hours:,.0f} | "
+            f"{_spoken(hours / 64)} |"
+        )
+    return lines
+
+
+def _seconds(asked: Asked, rates: dict[str, float]) -> float:
+    """For an image: the rate of the attack most like it, by its price and the target's passes."""
+    column, kind = asked.column, type(asked.column.attack).__name__
+    like = {"AutoAttack": "transfer-autoattack", "RayS": "transfer-rays"}
+    rate = rates[like.get(kind, "transfer-apgd-ce")]
+    if kind == "AutoAttack" and column.samples > 1:
+        rate = rates["transfer-apgd-eot"]
+    on_base = replace(column, target="base", surrogate=None, start=None)
+    samples = column.samples if asked.inference > 1 else 1  # a deterministic target is asked once
+    return rate * price(replace(on_base, samples=samples)) * asked.inference
+
+
+def _bases(name: str) -> list[str]:
+    found = published().get(name)
+    rows = found.rows if found else ()
+    return list(dict.fromkeys(str(row["base"]) for row in rows if "base" in row)) or ["any RN18"]
+
+
+def _kind(base: str) -> str:
+    return next((kind for kind in SIZES if base.endswith(kind)), "RN18")
+
+
+def _flops(arch: str, size: int) -> float:
+    counter = FlopCounterMode(display=False)
+    with counter, torch.no_grad():
+        build(arch).eval()(torch.rand(1, 3, size, size))
+    return float(counter.get_total_flops())
+
+
+def _spoken(hours: float) -> str:
+    return f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:,.0f} days"
+
+
+def _no_cost(_: nn.Module, defenses: dict[str, nn.Module], *__: object, **___: object) -> Any:
+    return SimpleNamespace(rows=[SimpleNamespace(defense=name, ratio=1.0) for name in defenses])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["measure"]:
+        measure(*map(int, sys.argv[2:3]))
+    print("\n".join(estimate()))
