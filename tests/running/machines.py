@@ -38,6 +38,7 @@ class Machines:
 def machines() -> Iterator[Machines]:
     """The cluster; it ends with the block."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # else a busy machine leaves them nothing
     found = Machines()
     try:
         yield found

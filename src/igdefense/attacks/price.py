@@ -7,11 +7,15 @@ GRADIENT = 3.0  # a forward and a backward pass, in forward passes
 TARGETS = 9
 
 
-def price(column: Column) -> float:
-    """In forward passes of the base model: for the order of units and for estimates of time."""
-    # The defense runs the network twice, once for its guess.
-    passes = _passes(column.attack) * column.samples * (1 if column.target == "base" else 2)
-    return passes + (price(column.start) if column.start is not None else 0)
+def price(column: Column, *, random: bool, inference: float = 1.0) -> float:
+    """In forward passes of the base model: for the order of units and for estimates of time.
+
+    `random` says whether the target draws noise, else it is asked once for all draws of EoT;
+    `inference` is what a call of it costs.
+    """
+    passes = _passes(column.attack) * (column.samples if random else 1) * inference
+    start = column.start
+    return passes + (0 if start is None else price(start, random=random, inference=inference))
 
 
 def _passes(attack: Attack) -> float:

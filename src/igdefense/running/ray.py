@@ -3,6 +3,7 @@
 import importlib
 import math
 import os
+import socket
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -160,8 +161,9 @@ def _connected(wanted: Ray) -> _Link:
         options["include_dashboard"] = False
     try:
         if own:
+            _knock(wanted.address)
             ray.init(address=wanted.address, **options)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise SettingError(
             f"No Ray cluster answers at {wanted.address!r} ({first_line(error)}): start one by "
             "`ray start --head`, or use --address local for this machine alone."
@@ -178,6 +180,13 @@ def _connected(wanted: Ray) -> _Link:
             "less by --cpus-per-worker and --gpus-per-worker."
         )
     return _Link(ray, staff, Packer(ray.put), own)
+
+
+def _knock(address: str) -> None:
+    """An error at once where nobody listens; Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 def _silence(ray: Any) -> None:

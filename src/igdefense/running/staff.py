@@ -151,9 +151,10 @@ class Staff:
 
 
 def first_line(error: object) -> str:
-    """The beginning of an error's text, without its full stop."""
+    """The beginning of an error's text, or why Ray says that an actor is dead."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].rstrip(".") if lines else type(error).__name__
+    cause = next((line for line in lines if line.startswith("The actor is dead because")), None)
+    return (cause or lines[0]).split(". ")[0].rstrip(".") if lines else type(error).__name__
 
 
 def _fits(resources: dict[str, float], cpus: float, gpus: float) -> int:
