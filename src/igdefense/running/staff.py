@@ -2,6 +2,7 @@
 
 import math
 import os
+import socket
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,10 @@ from igdefense.running.worker import Hello, Place, Record, Worker, versions
 
 LIVES = 4  # workers that may fail to start, or that a unit may end
 TICK = 1.0  # seconds between looks at the cluster
+
+
+class LostNodeError(Exception):
+    """Why a worker is gone."""
 
 
 class RayWorker(Worker):
@@ -137,8 +142,19 @@ class Staff:
             raise  # a mistake in the work itself: it would happen anywhere
         except errors.RayError as error:
             self._end(actor)  # Ray may hope that it comes back
-            found = error
+            found = error if self._answers(actor) else LostNodeError("its node does not answer")
         return Ended(actor, unit, found)
+
+    def _answers(self, actor: Actor) -> bool:
+        """Whether the worker's node is there: the cluster itself takes a while to notice."""
+        for node in self.ray.nodes():
+            if actor.hello is not None and node["NodeID"] == actor.hello.node:
+                try:
+                    address = (node["NodeManagerAddress"], node["NodeManagerPort"])
+                    socket.create_connection(address, timeout=2).close()
+                except OSError:
+                    return False
+        return True
 
     def _end(self, actor: Actor) -> None:
         with suppress(Exception):  # one that is gone already
