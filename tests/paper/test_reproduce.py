@@ -6,10 +6,11 @@ import torch
 
 from igdefense.errors import OutputError, SettingError
 from igdefense.paper import looks, sweeps, tables
-from igdefense.paper.bench import Bench, scaled
+from igdefense.paper.bench import Bench
 from igdefense.paper.outcome import Outcome
 from igdefense.paper.published import tables as published_tables
 from igdefense.paper.reproduce import EXPERIMENTS, reproduce
+from igdefense.paper.scale import scaled
 from igdefense.verdicts.run import Run
 from igdefense.verdicts.statistics import Share
 
@@ -96,11 +97,6 @@ def test_a_sweep_changes_one_setting(
     rows = sweep(bench)
     assert [next(iter(row.values())) for row in rows] == settings
     assert len(set(asked)) == len(settings)
-
-
-def test_shares_are_counted_class_by_class() -> None:
-    shares = tables.by_class([True, False, True, True], [2, 2, 0, 2])
-    assert shares == {0: Share(1, 1), 2: Share(2, 3)}
 
 
 def test_an_outcome_is_saved_and_read_again(tmp_path: Path) -> None:
