@@ -29,7 +29,7 @@ from igdefense.verdicts.verdict import Verdict
 
 GRADIENT = 3  # a forward and a backward pass, in forward passes
 TARGETS = 9  # of an attack that takes as many as there are, up to nine
-FIRST, RANKED = 8, 100  # images of the timed unit, and of a timed ranking
+FIRST, RANKED = 16, 100  # images of the timed unit, and of a timed ranking
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """What a table needs and this machine does not have, told before any work."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 
@@ -39,15 +40,15 @@ def _missing(table: str, bench: Bench) -> Iterator[str]:
         found = _complaint(lambda: bench.model)
         loaded = found is None
         yield from [f"the base model: {found}"] * (not loaded)
-    images = {
-        "--data": (scale.data, "the images to judge on"),
-        "--probe": (scale.probe, "those to rank by"),
-    }
-    for option, (spec, what) in images.items():
+    for option, spec, what in (
+        ("--data", scale.data, "the images to judge on"),
+        ("--probe", scale.probe, "those to rank by"),
+    ):
         if not spec:
             yield f"{setup.dataset}, {what}: {option} folder:PATH or FILE.npz"
-        elif found := _complaint(lambda spec=spec: load_data(spec, n=1)):
-            yield f"{what}: {found}"
+        else:
+            found = _complaint(partial(load_data, spec, n=1))
+            yield from [f"{what}: {found}"] * (found is not None)
     if table not in WITHOUT_CD_IR and (found := _complaint(lambda: load_encoder(scale.encoder))):
         yield f"the encoder of CD-IR, {scale.encoder}: {found}"
     if table in WITH_SODEF:

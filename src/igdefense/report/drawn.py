@@ -68,7 +68,8 @@ def _flat(axes: Axes, sheet: Any, traces: Any, layout: Any) -> None:
             label.set_horizontalalignment("right" if len(names) > 4 else "center")
     if layout.xaxis.type == "log":
         axes.set_xscale("log")
-        axes.set_xticks(list(layout.xaxis.tickvals), [f"{k:g}" for k in layout.xaxis.tickvals])
+        ticks = list(layout.xaxis.tickvals)
+        axes.set_xticks(ticks, list(layout.xaxis.ticktext or [f"{k:g}" for k in ticks]))
         axes.minorticks_off()
     for axis, setter in ((layout.xaxis, axes.set_xlim), (layout.yaxis, axes.set_ylim)):
         if axis.range is not None:

@@ -13,8 +13,9 @@ from plotly.offline import get_plotlyjs
 from igdefense import __version__
 from igdefense.files import written_whole
 from igdefense.report.evidence import Evidence
-from igdefense.report.figure import Figure
+from igdefense.report.figure import Figure, as_csv
 from igdefense.report.plots import figures_of
+from igdefense.report.published_table import PublishedTable
 from igdefense.report.result_table import ResultTable
 
 TABS = {
@@ -25,6 +26,7 @@ TABS = {
     "surface": "Loss surface",
     "neurons": "Neurons",
     "gallery": "Gallery",
+    "paper": "The paper",
     "about": "About",
 }
 TEMPLATES = Path(str(files("igdefense.report") / "templates"))
@@ -47,6 +49,7 @@ def page(evidence: Evidence, *, title: str = "igdefense report") -> str:
         "neurons": evidence.neurons,
         "sprites": [{"columns": s.columns, "rows": s.rows} for s in evidence.sprites],
         "table": table.csv(),
+        "outcomes": [[o.name, as_csv(o.grid[0], o.grid[1:])] for o in evidence.outcomes],
     }
     shown = [name for name in TABS if name in _present(evidence, figures)]
     return environment.get_template("page.html.j2").render(
@@ -55,6 +58,8 @@ def page(evidence: Evidence, *, title: str = "igdefense report") -> str:
         tabs={name: TABS[name] for name in shown},
         figures=figures,
         table=table,
+        theirs=PublishedTable.of(evidence.exhibits),
+        outcomes=evidence.outcomes,
         exhibits=evidence.exhibits,
         gallery=evidence.gallery.content if evidence.gallery else None,
         neurons=evidence.neurons,
@@ -100,4 +105,5 @@ def _embedded(figure: Figure) -> dict[str, Any]:
 
 def _present(evidence: Evidence, figures: Mapping[str, list[Figure]]) -> set[str]:
     extra = {"gallery"} if evidence.gallery else set()
+    extra |= {"paper"} if evidence.outcomes else set()
     return set(figures) | extra | {"about"}

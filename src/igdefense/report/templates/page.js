@@ -101,6 +101,10 @@ document.addEventListener("click", (event) => {
   const kind = event.target.dataset && event.target.dataset.save;
   if (!kind) return;
   if (kind === "table") return downloadText("results.csv", page.table);
+  if (kind === "outcome") {
+    const [name, text] = page.outcomes[event.target.dataset.outcome];
+    return downloadText(`${name}.csv`, text);
+  }
   const figure = page.figures[event.target.closest(".plot").dataset.figure];
   if (kind === "csv") downloadText(`${figure.name}.csv`, figure.csv);
   else downloadPicture(figure);
