@@ -57,8 +57,11 @@ class Outcome:
 
     @property
     def about(self) -> str:
-        """The settings in a line."""
-        return ", ".join(f"{key} {value}" for key, value in self.settings.items())
+        """The settings in a line, without the one that the rows vary."""
+        varied = set().union(*self.rows) | {"seconds"}
+        parts = [f"{key} {value}" for key, value in self.settings.items() if key not in varied]
+        seconds = self.settings.get("seconds")
+        return ", ".join([*parts, *([f"took {seconds} s"] if seconds is not None else [])])
 
     @property
     def source(self) -> str:

@@ -1,5 +1,6 @@
 """Sweep: what becomes of accuracies as one setting is varied, read from an outcome."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ AXES = {
     "steps": "steps of the attack",
     "eps": "budget of the attack (eps), /255",
 }
+
+BASE = "base model"
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,8 @@ def sweeps_of(outcome: Outcome) -> list[Sweep]:
             prefix = f"{row['defense']} " if "defense" in row else ""
             for name, cell in row.items():
                 if isinstance(cell, Share):
-                    series.setdefault(f"{prefix}{name}", {})[str(row[setting])] = cell
+                    title = re.sub("^none(?= |$)", BASE, f"{prefix}{name}")
+                    series.setdefault(title, {})[str(row[setting])] = cell
         whole = {
             name: tuple(shares[value] for value in values)
             for name, shares in series.items()

@@ -68,6 +68,7 @@ def _flat(axes: Axes, sheet: Any, traces: Any, layout: Any) -> None:
             label.set_horizontalalignment("right" if len(names) > 4 else "center")
     if layout.xaxis.type == "log":
         axes.set_xscale("log")
+    if layout.xaxis.tickvals is not None:
         ticks = list(layout.xaxis.tickvals)
         axes.set_xticks(ticks, list(layout.xaxis.ticktext or [f"{k:g}" for k in ticks]))
         axes.minorticks_off()
@@ -81,15 +82,17 @@ def _flat(axes: Axes, sheet: Any, traces: Any, layout: Any) -> None:
 
 def _line(axes: Axes, x: list[Any], trace: Any) -> None:
     lines, marks = "lines" in trace.mode, "markers" in trace.mode
+    symbol = trace.marker.symbol or "circle"
     axes.plot(
         x,
         trace.y,
         label=_plain(trace.name),
         color=trace.line.color or trace.marker.color,
         linestyle=DASHES.get(trace.line.dash or "solid", "-") if lines else "none",
-        marker=MARKS.get(trace.marker.symbol, "o") if marks else None,
-        markeredgewidth=2 if trace.marker.symbol == "line-ew-open" else None,
-        markersize=12 if trace.marker.symbol == "line-ew-open" else 5,
+        marker=MARKS.get(symbol.removesuffix("-open"), MARKS.get(symbol, "o")) if marks else None,
+        markerfacecolor="none" if symbol.endswith("-open") else None,
+        markeredgewidth=2 if symbol == "line-ew-open" else None,
+        markersize=12 if symbol == "line-ew-open" else 0.6 * (trace.marker.size or 8),
         drawstyle="steps-post" if trace.line.shape == "hv" else "default",
     )
 

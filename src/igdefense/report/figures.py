@@ -131,9 +131,14 @@ def keep_figure(tunings: Mapping[str, tuple[Tuning, int]]) -> Figure:
                 go.Scatter(
                     x=[keep],
                     y=[100 * tuning.accuracy[keep]],
-                    name=f"k = {keep}, as run",
+                    name=f"{shown(name)} as run, k = {keep}",
                     mode="markers",
-                    marker={"symbol": _of(SYMBOLS, i), "size": 12, "color": _colour(i)},
+                    marker={
+                        "symbol": f"{_of(SYMBOLS, i)}-open",
+                        "size": 11 + 5 * i,  # one around the other where they meet
+                        "color": _colour(i),
+                        "line": {"width": 2.5},
+                    },
                     hovertemplate="k = %{x}: %{y:.1f} %",
                 )
             )
@@ -167,7 +172,7 @@ def keep_figure(tunings: Mapping[str, tuple[Tuning, int]]) -> Figure:
 
 def cost_figure(costs: Mapping[str, Cost], robust: Mapping[str, Share]) -> Figure:
     """Worst-case accuracy against inference time."""
-    plot = blank("inference time, in base model's forward passes", "worst-case accuracy (IW-WC)")
+    plot = blank("time of a prediction, base model = 1", "worst-case accuracy (IW-WC)")
     rows: list[Row] = []
     for i, (name, cost) in enumerate(costs.items()):
         share, (low, high) = robust[name], cost.spread

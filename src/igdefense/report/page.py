@@ -1,13 +1,14 @@
 """The page: one HTML file with everything inside, which opens from disk without a network."""
 
 import json
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from plotly.offline import get_plotlyjs
 
 from igdefense import __version__
@@ -41,6 +42,7 @@ def page(evidence: Evidence, *, title: str = "igdefense report") -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["code"] = code
     figures = figures_of(evidence)
     table = ResultTable.of(evidence.exhibits, evidence.published)
     content: dict[str, Any] = {
@@ -81,6 +83,11 @@ def write_page(evidence: Evidence, path: str | Path, *, title: str = "igdefense 
     text = page(evidence, title=title)
     with written_whole(Path(path)) as part:
         part.write_text(text, encoding="utf-8")
+
+
+def code(text: str) -> Markup:
+    """Escaped text, with what stands between backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def in_script(value: Any) -> Markup:

@@ -3,10 +3,9 @@
 import plotly.graph_objects as go
 
 from igdefense.paper.outcome import Outcome
-from igdefense.paper.sweep import Sweep, sweeps_of
+from igdefense.paper.sweep import BASE, Sweep, sweeps_of
 from igdefense.report.figure import (
     COLOURS,
-    DASHES,
     GREY,
     PERCENT,
     SYMBOLS,
@@ -18,7 +17,8 @@ from igdefense.report.figure import (
     shown,
 )
 
-APART = 0.02  # between the points of two series, so that whiskers can be told apart
+# Between the points of two series, so that whiskers can be told apart.
+RATIO, APART = 1.03, 0.05
 
 
 def sweep_figures(outcome: Outcome) -> list[Figure]:
@@ -29,20 +29,25 @@ def sweep_figures(outcome: Outcome) -> list[Figure]:
 def _figure(outcome: Outcome, sweep: Sweep) -> Figure:
     plot = blank(sweep.axis, "accuracy")
     values = [shown(value) for value in sweep.values]
+    places = list(sweep.numbers or range(len(values)))
+    methods = list(dict.fromkeys(_method(name) for name in sweep.series))
     rows: list[Row] = []
     for i, (name, shares) in enumerate(sweep.series.items()):
-        away = (1 + APART) ** (i - (len(sweep.series) - 1) / 2)
-        places = [number * away for number in sweep.numbers] if sweep.numbers else values
-        colour = GREY if name.startswith("none") else COLOURS[i % (len(COLOURS) - 1)]
+        away = i - (len(sweep.series) - 1) / 2
+        colour, symbol = _look(methods.index(_method(name)), _method(name))
+        clean = name.endswith("clean")
         plot.add_trace(
             go.Scatter(
-                x=places,
+                x=[
+                    at * (1 + APART) ** away if sweep.numbers else at + APART * away
+                    for at in places
+                ],
                 y=[100 * share.value for share in shares],
                 text=values,
                 name=shown(name),
                 mode="lines+markers",
-                line={"color": colour, "dash": DASHES[i % len(DASHES)], "width": 2},
-                marker={"symbol": SYMBOLS[i % len(SYMBOLS)], "size": 8},
+                line={"color": colour, "dash": "dot" if clean else "solid", "width": 2},
+                marker={"symbol": f"{symbol}-open" if clean else symbol, "size": 8},
                 error_y=errors(shares) | {"color": colour, "thickness": 1},
                 hovertemplate="%{text}: %{y:.1f} %",
             )
@@ -51,23 +56,31 @@ def _figure(outcome: Outcome, sweep: Sweep) -> Figure:
             (name, value, *numbers(share))
             for value, share in zip(sweep.values, shares, strict=True)
         ]
-    if sweep.numbers:
-        ticks = [value.removesuffix("/255") for value in sweep.values]
-        plot.update_xaxes(type="log", tickvals=list(sweep.numbers), ticktext=ticks)
+    ticks = [value.removesuffix("/255") for value in values]
+    kind = "log" if sweep.numbers else "linear"
+    plot.update_xaxes(type=kind, tickvals=places, ticktext=ticks, showgrid=False)
     plot.update_yaxes(**PERCENT)
     head = ("series", sweep.setting, "right", "n", "accuracy %", "low %", "high %")
     return Figure(
         f"sweep-{sweep.setting.replace('_', '-')}",
         f"Sensitivity to {TITLES[sweep.setting]}",
-        f"From `igd reproduce {outcome.name}`: {outcome.about}. Whiskers are 95 % Wilson intervals"
-        + (", and series are drawn a little apart" if sweep.numbers else "")
-        + ". "
-        + " ".join(outcome.notes),
+        f"From `igd reproduce {outcome.name}`: {outcome.about}. Whiskers are 95 % Wilson "
+        f"intervals; series stand a little apart. {' '.join(outcome.notes)}",
         plot,
         head,
         tuple(rows),
         420,
     )
+
+
+def _method(series: str) -> str:
+    """`LO-IR` of `LO-IR clean` and of `LO-IR AA`."""
+    return series.removesuffix(" clean").removesuffix(" AA")
+
+
+def _look(i: int, method: str) -> tuple[str, str]:
+    """Colour and symbol; grey for the base model."""
+    return GREY if method == BASE else COLOURS[i % (len(COLOURS) - 1)], SYMBOLS[i % len(SYMBOLS)]
 
 
 TITLES = {

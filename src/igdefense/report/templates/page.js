@@ -51,14 +51,19 @@ function themed(layout, { ink, line, paper }) {
   return result;
 }
 
+const PAPER = 640; // pixels between the margins of A4 and of Letter
 const CONFIG = { responsive: true, displaylogo: false, displayModeBar: false };
+
+let printing = false; // a sheet of paper is narrower than a screen, and never dark
 
 function draw(figure) {
   const { data, layout } = page.figures[figure.dataset.figure];
   const canvas = figure.querySelector(".canvas");
   figure.dataset.drawn = "yes";
-  const drawn = fitted({ data: structuredClone(data), layout: themed(layout, colours()) }, canvas.clientWidth);
-  return Plotly.react(canvas, drawn.data, drawn.layout, CONFIG);
+  const copy = { data: structuredClone(data), layout: themed(layout, printing ? LIGHT : colours()) };
+  if (printing) return Plotly.react(canvas, copy.data, { ...copy.layout, width: PAPER, autosize: false }, CONFIG);
+  const drawn = fitted(copy, canvas.clientWidth);
+  return Plotly.react(canvas, drawn.data, { ...drawn.layout, width: undefined, autosize: true }, CONFIG);
 }
 
 // On a phone: scales of colour below the plot, and solids seen from further away.
@@ -69,7 +74,16 @@ function fitted({ data, layout }, width) {
   const eye = layout.scene && layout.scene.camera.eye;
   if (eye) layout.scene.camera = { ...layout.scene.camera, eye: { x: 1.15 * eye.x, y: 1.15 * eye.y, z: 1.15 * eye.z } };
   if (layout.scene) layout.margin = { ...layout.margin, b: 70 };
+  if (layout.xaxis && layout.xaxis.title) layout.xaxis = { ...layout.xaxis, title: { ...layout.xaxis.title, text: folded(layout.xaxis.title.text) } };
   return { data, layout };
+}
+
+// A long name of an axis in two lines, parted at the space nearest its middle.
+function folded(text) {
+  if (!text || text.length < 36) return text;
+  const spaces = [...text.matchAll(/ /g)].map((found) => found.index);
+  const middle = spaces.sort((a, b) => Math.abs(a - text.length / 2) - Math.abs(b - text.length / 2))[0];
+  return middle === undefined ? text : `${text.slice(0, middle)}<br>${text.slice(middle + 1)}`;
 }
 
 function drawIn(panel) {
@@ -136,7 +150,16 @@ tabs.forEach((tab, i) => {
   });
 });
 
-window.addEventListener("beforeprint", () => document.querySelectorAll("[role=tabpanel]").forEach(drawIn));
+window.addEventListener("beforeprint", () => {
+  printing = true;
+  document.querySelectorAll(".plot").forEach(draw);
+});
+window.addEventListener("afterprint", () => {
+  printing = false;
+  for (const figure of document.querySelectorAll(".plot"))
+    if (figure.closest("[hidden]")) delete figure.dataset.drawn;
+    else draw(figure);
+});
 
 // ---- gallery ----
 const ANY = "-1";
