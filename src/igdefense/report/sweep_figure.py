@@ -58,7 +58,7 @@ def _figure(outcome: Outcome, sweep: Sweep) -> Figure:
         ]
     ticks = [value.removesuffix("/255") for value in values]
     kind = "log" if sweep.numbers else "linear"
-    plot.update_xaxes(type=kind, tickvals=places, ticktext=ticks, showgrid=False)
+    plot.update_xaxes(type=kind, tickvals=places, ticktext=ticks, showgrid=False, zeroline=False)
     plot.update_yaxes(**PERCENT)
     head = ("series", sweep.setting, "right", "n", "accuracy %", "low %", "high %")
     return Figure(

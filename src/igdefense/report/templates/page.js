@@ -105,8 +105,9 @@ function downloadText(name, text) {
 
 async function downloadPicture({ name, title, data, layout }) {
   const light = themed(layout, LIGHT);
-  light.title = { text: title.replaceAll("&", "&amp;").replaceAll("<", "&lt;"), font: { size: 15 } };
-  light.margin = { ...layout.margin, t: 96 };
+  const text = title.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+  light.title = { text, font: { size: 15 }, yref: "container", y: 0.98, yanchor: "top" };
+  light.margin = { ...layout.margin, t: 112 }; // the title, then two lines of legend
   const picture = { data: structuredClone(data), layout: light };
   download(`${name}.png`, await Plotly.toImage(picture, { format: "png", width: 800, height: 520, scale: 2 }));
 }
