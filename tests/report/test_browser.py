@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from igdefense.report.evidence import Evidence
 from igdefense.report.gallery import BROKEN, OUTCOMES
+from igdefense.report.plots import figures_of
 from report.conftest import CLASSES, HOSTILE
 
 CHROMIUM = next(
@@ -87,7 +89,7 @@ def test_every_tab_opens_and_draws_its_plots(opened: Opened) -> None:
         assert page.locator("[role=tabpanel]:visible").count() == 1
         for canvas in panel.locator(".canvas").all():
             canvas.locator(".main-svg, canvas").first.wait_for(state="attached")
-    assert page.locator(".plot").count() == page.locator(".plot[data-drawn]").count() == 10
+    assert page.locator(".plot").count() == page.locator(".plot[data-drawn]").count() == 11
 
 
 def test_tabs_are_reached_by_arrow_keys(opened: Opened) -> None:
@@ -157,15 +159,48 @@ def test_a_class_named_script_is_shown_and_not_run(opened: Opened) -> None:
     assert page.evaluate("window.hacked") is None
 
 
-def test_plots_are_saved_as_png_and_csv(opened: Opened, evidence: Evidence) -> None:
-    figure = opened.page.locator('[data-figure="survival"]')
+def test_every_plot_is_saved_as_png_and_csv(opened: Opened, evidence: Evidence) -> None:
+    page = opened.page
+    for tab, figures in figures_of(evidence).items():
+        page.click(f"#tab-{tab}")
+        for figure in figures:
+            place = page.locator(f'[data-figure="{figure.name}"]')
+            with page.expect_download() as csv:
+                place.locator("[data-save=csv]").click()
+            assert csv.value.suggested_filename == f"{figure.name}.csv"
+            assert Path(csv.value.path()).read_text() == figure.csv()
+            with page.expect_download() as png:
+                place.locator("[data-save=png]").click()
+            assert png.value.suggested_filename == f"{figure.name}.png"
+            with Image.open(png.value.path()) as picture:
+                assert picture.size == (1600, 1040)
+
+
+def test_the_tables_of_outcomes_are_saved_as_csv(opened: Opened) -> None:
+    opened.page.click("#tab-paper")
     with opened.page.expect_download() as csv:
-        figure.locator("[data-save=csv]").click()
-    assert csv.value.suggested_filename == "survival.csv"
-    assert Path(csv.value.path()).read_text().startswith("run,attack,right,n,")
-    with opened.page.expect_download() as png:
-        figure.locator("[data-save=png]").click()
-    assert Path(png.value.path()).read_bytes().startswith(b"\x89PNG")
+        opened.page.locator("[data-save=outcome]").last.click()
+    assert csv.value.suggested_filename == "eps.csv"
+    assert ",none,25.0 [4.6" in Path(csv.value.path()).read_text().replace('"', "")
+
+
+def test_on_paper_every_plot_fits_and_is_light(browser: Browser, page_file: Path) -> None:
+    opened = Opened(browser, page_file, color_scheme="dark")
+    page = opened.page
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator(".plot:not([data-drawn])").count() == 0
+    drawn = page.locator(".main-svg:first-child").evaluate_all(
+        "all => all.map((svg) => [svg.getAttribute('width'), svg.style.background])"
+    )
+    assert {width for width, _ in drawn} == {"640"}
+    assert {colour for _, colour in drawn} == {"rgb(255, 255, 255)"}
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    dark = page.locator("#panel-results .main-svg:first-child").first.evaluate(
+        "svg => svg.style.background"
+    )
+    assert dark != "rgb(255, 255, 255)"
+    opened.context.close()
+    assert opened.wrong == []
 
 
 def test_nothing_is_fetched(opened: Opened) -> None:
