@@ -57,6 +57,19 @@ def test_the_headline_rows_are_the_runs_own_shares(bench: Bench) -> None:
     assert rows[2]["IW-WC"] == run.worst_case.share
 
 
+def test_a_finished_run_is_read_and_not_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = small(tmp_path)
+    columns = (Column(name="pgd", attack=PGD(threat=Linf(8 / 255), steps=1)),)
+    first = bench.run("base", bench.model, suite=columns)
+    monkeypatch.setattr("igdefense.paper.bench.evaluate", lambda *_, **__: pytest.fail("asked"))
+    again = bench.run("base", bench.model, suite=columns)
+    assert again.to_json() == first.to_json()
+    with pytest.raises(pytest.fail.Exception, match="asked"):
+        bench.run("base", bench.smoothed(), suite=columns)
+
+
 def test_the_loss_in_the_plane_is_never_below_that_along_the_gradient(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

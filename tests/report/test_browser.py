@@ -142,10 +142,24 @@ def test_an_image_opens_by_keyboard_and_tells_its_predictions(
     expected += [run["clean"]["guesses"][1], attack["guesses"][tile]]
     assert facts[5:] == [CLASSES[number] for number in expected]
     assert detail.locator(".bars .point").count() == 3 * len(attack["neurons"][tile]["neurons"])
+    with page.expect_download() as csv:
+        detail.locator("[data-save=csv]").click()
+    levels = attack["neurons"][tile]
+    line = [levels[name][0] for name in ("neurons", "clean", "attacked", "masked")]
+    saved = Path(csv.value.path()).read_text().splitlines()
+    assert [float(number) for number in saved[1].split(",")] == line
+    with page.expect_download() as png:
+        detail.locator("[data-save=png]").click()
+    assert png.value.suggested_filename == "neurons-of-image-1.png"
     page.keyboard.press("ArrowRight")
     assert detail.locator("h3").inner_text().startswith("Image 2:")
     page.keyboard.press("Escape")
     assert not detail.is_visible()
+    focused = "[...document.querySelectorAll('#cards .card')].indexOf(document.activeElement)"
+    page.wait_for_function(f"{focused} === 2")
+    assert page.locator("#cards [tabindex='0']").count() == 1
+    page.keyboard.press("End")
+    assert page.evaluate(focused) == 11
 
 
 def test_a_class_named_script_is_shown_and_not_run(opened: Opened) -> None:

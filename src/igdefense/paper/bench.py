@@ -3,7 +3,6 @@
 import logging
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,10 @@ from typing import Any
 from safetensors.torch import load_file
 from torch import nn
 
+from igdefense import __version__
 from igdefense.analysis.cost import cost
 from igdefense.attacks.suites import Column
+from igdefense.attacks.threat import Linf
 from igdefense.data.data import Data
 from igdefense.data.datasets import load_data
 from igdefense.data.subset import balanced
@@ -20,8 +21,9 @@ from igdefense.defenses.ig_defense import defend
 from igdefense.defenses.rivals.head import Head, shipped_head
 from igdefense.defenses.smoothing import Smoothed
 from igdefense.errors import SettingError
+from igdefense.expert.suite import columns_of
 from igdefense.models.architectures import default_layer
-from igdefense.models.fingerprint import hash_text
+from igdefense.models.fingerprint import hash_text, identity
 from igdefense.models.load import load_model
 from igdefense.paper.scale import Scale
 from igdefense.rankings.cache import Cache
@@ -31,7 +33,8 @@ from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.rankings.ranking import Ranking
 from igdefense.types import Images
 from igdefense.verdicts.evaluate import IMAGES, evaluate
-from igdefense.verdicts.run import Run
+from igdefense.verdicts.run import RESULTS, Run
+from igdefense.verdicts.units import QUERIED, versions
 
 log = logging.getLogger(__name__)
 
@@ -151,6 +154,10 @@ class Bench:
     ) -> Run:
         """The defense under the scale's suite, or under another; resumed where it was cut off."""
         chosen, size = suite or self.scale.suite, eps or self.scale.eps
+        folder = self._folder(name, defense, chosen, size, budget)
+        if (folder / RESULTS).is_file():
+            log.info("%s: done before", name)
+            return Run.load(folder)
         log.info("%s", name)
         return evaluate(
             defense,
@@ -160,7 +167,7 @@ class Bench:
             eps=size,
             seed=self.seed,
             budget=budget,
-            out=self._folder(name, chosen, size, budget),
+            out=folder,
             store=self.out / "store",
             workers=self.workers,
             name=name,
@@ -170,9 +177,22 @@ class Bench:
         """All images as one attack on the base model leaves them, from the store where it can."""
         eps = column.attack.threat.eps
         self.run(column.name, self.model, suite=(column,), eps=eps)
-        folder = self._folder(column.name, (column,), eps, None)
+        folder = self._folder(column.name, self.model, (column,), eps, None)
         return load_file(folder / IMAGES / f"{column.name}.safetensors")["x"].to(self.device)
 
-    def _folder(self, name: str, suite: object, eps: float, budget: object) -> Path:
-        about = hash_text(name, str(suite), eps, budget, asdict(self.scale), self.seed)
+    def _folder(
+        self,
+        name: str,
+        defense: nn.Module,
+        suite: str | tuple[Column, ...],
+        eps: float,
+        budget: dict[str, int] | None,
+    ) -> Path:
+        """Named by all that a run depends on, so that a finished one need not be asked again."""
+        columns = columns_of(suite, Linf(eps), budget) if isinstance(suite, str) else suite
+        attacks = [(repr(column), versions(column.attack)) for column in columns]
+        models = [identity(model) for model in (defense, self.model)]
+        about = hash_text(
+            name, attacks, eps, models, self.data.fingerprint, self.seed, QUERIED, __version__
+        )
         return self.out / "runs" / about

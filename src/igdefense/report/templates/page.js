@@ -120,7 +120,8 @@ document.addEventListener("click", (event) => {
     const [name, text] = page.outcomes[event.target.dataset.outcome];
     return downloadText(`${name}.csv`, text);
   }
-  const figure = page.figures[event.target.closest(".plot").dataset.figure];
+  const place = event.target.closest(".plot");
+  const figure = place ? page.figures[place.dataset.figure] : drawnNeurons;
   if (kind === "csv") downloadText(`${figure.name}.csv`, figure.csv);
   else downloadPicture(figure);
 });
@@ -239,15 +240,20 @@ function setUpGallery() {
   $("cards").addEventListener("keydown", (event) => {
     const cards = [...$("cards").children];
     const across = getComputedStyle($("cards")).gridTemplateColumns.split(" ").length;
-    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across }[event.key];
+    const most = cards.length;
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across, Home: -most, End: most }[event.key];
     if (!step) return;
     event.preventDefault();
     const from = cards.indexOf(document.activeElement);
-    const to = Math.min(Math.max(from + step, 0), cards.length - 1);
-    cards[from].tabIndex = -1;
-    cards[to].tabIndex = 0;
-    cards[to].focus();
+    focusCard(Math.min(Math.max(from + step, 0), most - 1));
   });
+}
+
+// The one card that the Tab key stops at.
+function focusCard(to) {
+  [...$("cards").children].forEach((card, i) => { card.tabIndex = i === to ? 0 : -1; });
+  const card = $("cards").children[to];
+  if (card) card.focus();
 }
 
 // ---- one image ----
@@ -278,9 +284,11 @@ function open(i) {
   drawNeurons(item);
 }
 
+let drawnNeurons = null;
+
 function drawNeurons(item) {
   const of = item.attack && item.at >= 0 ? item.attack.neurons[item.at] : null;
-  $("detail-plot").hidden = !of;
+  $("detail-plot").hidden = $("detail-save").hidden = !of;
   if (!of) return;
   const names = of.neurons.map((neuron) => `n${neuron}`);
   const bar = (name, color, pattern) => ({
@@ -295,6 +303,11 @@ function drawNeurons(item) {
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
     xaxis: { title: { text: title }, type: "category" }, yaxis: { title: { text: "mean activation" } },
   };
+  const lines = of.neurons.map((neuron, i) => [neuron, of.clean[i], of.attacked[i], of.masked[i]].join(","));
+  drawnNeurons = {
+    name: `neurons-of-image-${item.position}`, title: `Image ${item.position}, ${item.run.name}, ${item.attack.name}`,
+    data, layout: { ...layout, height: undefined }, csv: ["neuron,clean,attacked,masked", ...lines, ""].join("\n"),
+  };
   Plotly.react($("detail-plot"), data, themed(layout, colours()), CONFIG);
 }
 
@@ -305,10 +318,7 @@ function setUpDetail() {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (step) { event.preventDefault(); open(current + step); }
   });
-  $("detail").addEventListener("close", () => {
-    const back = $("cards").children[current];
-    if (back) back.focus();
-  });
+  $("detail").addEventListener("close", () => focusCard(current));
 }
 
 // ---- neurons ----
