@@ -73,7 +73,8 @@ def test_a_plan_notes_what_a_table_would_run_and_runs_nothing(bench: Bench) -> N
     shifted = Plan(bench)
     looks.shift(shifted)
     assert [column.name for _, columns in shifted.runs for column in columns] == ["pgd-50"]
-    assert not bench.out.joinpath("runs").exists()
+    looks.surface(Plan(bench))
+    assert list(bench.out.iterdir()) == []
 
 
 def test_the_estimate_grows_with_images_and_shrinks_with_workers(

@@ -11,7 +11,9 @@ from safetensors.torch import load_file
 from torch import nn
 
 from igdefense import __version__
+from igdefense.analysis.activation_shift import ActivationShift, activation_shift
 from igdefense.analysis.cost import cost
+from igdefense.analysis.loss_surface import LossSurface, loss_surface
 from igdefense.attacks.suites import Column
 from igdefense.attacks.threat import Linf
 from igdefense.data.data import Data
@@ -172,6 +174,27 @@ class Bench:
             workers=self.workers,
             name=name,
         )
+
+    def shift(self, column: Column) -> ActivationShift:
+        """How the base model's activations shift under one attack, by LO-IR's neurons."""
+        return activation_shift(
+            self.model,
+            self.ranking("LO-IR"),
+            self.scale.keep,
+            self.data.images[:].to(self.device),
+            self.crafted(column),
+            self.data.labels.to(self.device),
+            seed=self.seed,
+        )
+
+    def surface(self, name: str, defense: nn.Module, count: int) -> LossSurface:
+        """The loss around the first images; every point of it is kept in a file."""
+        images, labels = (
+            part[:count].to(self.device) for part in (self.data.images, self.data.labels)
+        )
+        found = loss_surface(defense, images, labels, eps=self.scale.eps, seed=self.seed)
+        found.save(self.out / f"loss-surface-{name}.json")
+        return found
 
     def crafted(self, column: Column) -> Images:
         """All images as one attack on the base model leaves them, from the store where it can."""

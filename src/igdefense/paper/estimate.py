@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from igdefense.analysis.activation_shift import ActivationShift
+from igdefense.analysis.loss_surface import LossSurface
 from igdefense.analysis.passes import count_passes
 from igdefense.attacks.attack import Attack
 from igdefense.attacks.auto_attack import AutoAttack
@@ -23,7 +25,6 @@ from igdefense.models.folded import quicker
 from igdefense.paper.bench import Bench
 from igdefense.randomness import Streams, seed_of
 from igdefense.rankings.ranking import Ranking
-from igdefense.types import Images
 from igdefense.verdicts.run import Run
 from igdefense.verdicts.verdict import Verdict
 
@@ -96,9 +97,13 @@ class Plan(Bench):
         verdicts = {column.name: Verdict.on_all(column.name, right) for column in columns}
         return Run(Verdict.on_all("clean", right), verdicts, {"seed": self.seed})
 
-    def crafted(self, column: Column) -> Images:
+    def shift(self, column: Column) -> ActivationShift:
         self.run(column.name, self.model, suite=(column,), eps=column.attack.threat.eps)
-        return self.data.images[:].to(self.device)
+        found = self.ranking("LO-IR")
+        return ActivationShift(found.layer, "LO-IR", self.scale.keep, found.neurons, 0, ())
+
+    def surface(self, name: str, defense: nn.Module, count: int) -> LossSurface:
+        return LossSurface(self.scale.eps, torch.zeros(3), torch.zeros(1, 3, 3), 1)
 
 
 def estimate(plan: Plan, bench: Bench) -> Estimate | None:

@@ -1,7 +1,5 @@
 """The paper's analyses: how activations shift under attack, and what the loss looks like."""
 
-from igdefense.analysis.activation_shift import activation_shift
-from igdefense.analysis.loss_surface import loss_surface
 from igdefense.attacks.pgd import PGD
 from igdefense.attacks.suites import Column
 from igdefense.attacks.threat import Linf
@@ -21,11 +19,7 @@ GROUPS = {
 def shift(bench: Bench) -> list[Row]:
     """Figure 2 C and D: change in % of the neurons of each group under PGD-50 on the base model."""
     attack = PGD(threat=Linf(bench.scale.eps), steps=50)
-    x = bench.crafted(Column(name="pgd-50", attack=attack, target="base"))
-    images, labels = (part.to(bench.device) for part in (bench.data.images[:], bench.data.labels))
-    found = activation_shift(
-        bench.model, bench.ranking("LO-IR"), bench.scale.keep, images, x, labels, seed=bench.seed
-    )
+    found = bench.shift(Column(name="pgd-50", attack=attack, target="base"))
     rows: dict[str, Row] = {}
     for change in found.changes:
         row = rows.setdefault(change.definition, {"definition": change.definition})
@@ -38,13 +32,9 @@ def shift(bench: Bench) -> list[Row]:
 
 def surface(bench: Bench) -> list[Row]:
     """Is the loss anywhere in the plane higher than along the gradient's sign?"""
-    images, labels = (
-        part[:SURFACES].to(bench.device) for part in (bench.data.images, bench.data.labels)
-    )
     rows: list[Row] = []
     for name, defense in contenders(bench).items():
-        found = loss_surface(defense, images, labels, eps=bench.scale.eps, seed=bench.seed)
-        found.save(bench.out / f"loss-surface-{name}.json")
+        found = bench.surface(name, defense, SURFACES)
         middle = len(found.steps) // 2
         along = float(found.losses[:, :, middle].amax(1).mean())
         rows.append(

@@ -20,7 +20,7 @@ METHODS = ("CD-IR", "LO-IR")
 def sensitivity_k(bench: Bench) -> list[Row]:
     """How many neurons are kept."""
     width = bench.ranking("LO-IR").neurons
-    steps = sorted({max(1, round(width * share)) for share in (0.02, 0.1, 0.2, 0.4, 0.8, 0.98)})
+    steps = sorted({max(1, round(width * share)) for share in (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)})
     return _sweep(bench, "keep", ({"keep": k} for k in steps))
 
 
