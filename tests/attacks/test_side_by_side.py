@@ -9,7 +9,7 @@ from igdefense.attacks import APGD, Linf, TargetedAPGD, side_by_side
 from igdefense.attacks.attack import Attack
 from igdefense.attacks.fab import FABT
 from igdefense.attacks.side_by_side import runs_at_once
-from igdefense.attacks.views import EoT, Keyed
+from igdefense.attacks.views import Direct, EoT, Keyed
 from igdefense.randomness import Streams
 
 THREAT = Linf(4 / 255)
@@ -37,7 +37,7 @@ def test_runs_side_by_side_return_the_points_of_runs_in_turn(
 
 
 def test_a_batch_is_filled_and_no_more() -> None:
-    view = side_by_side.Direct(nn.Identity())
+    view = Direct(nn.Identity())
     assert [runs_at_once(view, left, 9) for left in (1, 4, 12, 32, 50)] == [9, 8, 2, 1, 1]
 
 
