@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from igdefense.defenses.noise import Kind, Noise
@@ -15,14 +16,15 @@ from igdefense.models.fingerprint import hash_text, identity
 from igdefense.randomness import Key
 from igdefense.rankings.ranking import Ranking
 from igdefense.split import Split, State, activations_of, detached, split, with_activations
-from igdefense.types import Images, Logits
+from igdefense.types import Activations, Images, Labels, Logits
 
 
 class IGDefense(nn.Module):
     """A classifier that keeps only the neurons important to the class it first guesses.
 
     Section 4 of the paper (arXiv:2409.15190): a soft pseudo-label from a noisy first pass, a mask
-    m·ŷ on one layer, a second pass on the clean input. Gradients flow through both passes.
+    m·ŷ on one layer, a second pass on the clean input. Gradients flow through both passes. At
+    temperature 0, the limit, the guess is one class and no gradient flows through it.
     """
 
     masks: Tensor
@@ -42,8 +44,10 @@ class IGDefense(nn.Module):
         super().__init__()
         if model.training:
             raise ModelError("The model is in train mode; call model.eval() before defending it.")
-        if not temperature > 0:
-            raise SettingError(f"temperature = {temperature:g}; expected a positive number.")
+        if not temperature >= 0:
+            raise SettingError(
+                f"temperature = {temperature:g}; expected a positive number, or 0 for a hard mask."
+            )
         self.model, self.ranking, self.keep = model, ranking, keep
         self.temperature = temperature
         self.noise = Noise(sigma, samples, seed, noise)
@@ -56,21 +60,40 @@ class IGDefense(nn.Module):
     def forward(self, images: Images, keys: Sequence[Key] | None = None) -> Logits:
         """Logits; `keys`, one per image, make the noise independent of the batch."""
         first, state = self._first_pass(images, keys)
-        guess = (first / self.temperature).softmax(dim=1)
-        return self.second_pass(state, guess @ self._masks_for(guess, state))
+        return self.answer(state, self.guess(first))
+
+    def guess(self, first: Logits) -> Tensor:
+        """The soft pseudo-label that the first pass's logits make; one class at temperature 0."""
+        if self.temperature == 0:
+            return self.sure(first.argmax(1)).to(first)
+        return (first / self.temperature).softmax(dim=1)
+
+    def sure(self, classes: Labels) -> Tensor:
+        """The pseudo-label that is sure of these classes."""
+        return F.one_hot(classes, self.ranking.classes)
+
+    def answer(self, state: State, guess: Tensor) -> Logits:
+        """The logits of the second pass, each class's mask having its share of the guess."""
+        masks = self._masks_for(guess, state)
+        return self.second_pass(state, guess.to(masks) @ masks)
 
     def pseudo_label(self, images: Images, keys: Sequence[Key] | None = None) -> Tensor:
         """The soft pseudo-label of the first pass: images x classes."""
-        first, _ = self._first_pass(images, keys)
-        return (first / self.temperature).softmax(dim=1)
+        return self.guess(self._first_pass(images, keys)[0])
 
     def paths(self, images: Images, keys: Sequence[Key] | None = None) -> tuple[Logits, Logits]:
         """The logits twice, with gradients through the guess alone and the masked pass alone."""
         first, state = self._first_pass(images, keys)
-        guess = (first / self.temperature).softmax(dim=1)
-        masks = self._masks_for(guess, state)
-        through_guess = self.second_pass(detached(state), guess @ masks)
-        return through_guess, self.second_pass(state, guess.detach() @ masks)
+        guess = self.guess(first)
+        return self.answer(detached(state), guess), self.answer(state, guess.detach())
+
+    def state_of(self, images: Images) -> State:
+        """Where the second pass of these images begins, without any noise."""
+        return self._split_at().before(images)
+
+    def activations(self, images: Images) -> Activations:
+        """The output of the masked layer."""
+        return activations_of(self._split_at().before(images))
 
     def second_pass(self, state: State, mask: Tensor) -> Logits:
         """The logits when each neuron is multiplied by its entry of `mask` (images x neurons)."""
@@ -100,7 +123,7 @@ class IGDefense(nn.Module):
                 f"neurons; the model has {guess.shape[1]} classes and {neurons} neurons at "
                 f"{self.ranking.layer!r}."
             )
-        return self.masks.to(guess)
+        return self.masks.to(activations_of(state))
 
     def _split_at(self) -> Split:
         if self._split is None:
