@@ -1,8 +1,8 @@
 """IG-Defense: guess the class, keep the neurons that matter to it, predict from those."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from igdefense.defenses.noise import Kind, Noise
 from igdefense.defenses.saved import read_folder, write_folder
-from igdefense.errors import ModelError, RankingError, SettingError
+from igdefense.errors import ModelError, OutputError, RankingError, SettingError
 from igdefense.layers import neurons_of, scale_neurons
 from igdefense.models.fingerprint import hash_text, identity
 from igdefense.randomness import Key
@@ -28,6 +28,11 @@ class IGDefense(nn.Module):
     """
 
     masks: Tensor
+    kinds: ClassVar[dict[str, type["IGDefense"]]] = {}
+    """Its relatives with the same settings, by name, for `load_defense`."""
+
+    def __init_subclass__(cls) -> None:
+        IGDefense.kinds[cls.__name__] = cls
 
     def __init__(
         self,
@@ -116,19 +121,31 @@ class IGDefense(nn.Module):
         return logits.unflatten(0, (self.noise.samples, len(images))).mean(0), state
 
     def _masks_for(self, guess: Tensor, state: State) -> Tensor:
-        neurons = neurons_of(activations_of(state))
-        if self.masks.shape != (guess.shape[1], neurons):
+        activations = activations_of(state)
+        self._check_fits(self.ranking, guess.shape[1], neurons_of(activations))
+        return self.masks.to(activations)
+
+    def _check_fits(self, ranking: Ranking, classes: int, neurons: int) -> None:
+        if ranking.scores.shape != (classes, neurons):
             raise RankingError(
-                f"The ranking is for {self.masks.shape[0]} classes and {self.masks.shape[1]} "
-                f"neurons; the model has {guess.shape[1]} classes and {neurons} neurons at "
-                f"{self.ranking.layer!r}."
+                f"The ranking is for {ranking.classes} classes and {ranking.neurons} neurons; the "
+                f"model has {classes} classes and {neurons} neurons at {ranking.layer!r}."
             )
-        return self.masks.to(activations_of(state))
 
     def _split_at(self) -> Split:
         if self._split is None:
             self._split = split(self.model, self.ranking.layer)
         return self._split
+
+    def varied(
+        self,
+        rerank: Callable[[Ranking], Ranking] = lambda own: own,
+        rekeep: Callable[[Ranking, int], int] = lambda _, keep: keep,
+        **changes: Any,
+    ) -> "IGDefense":
+        """The same kind of defense with another ranking, another keep or other settings."""
+        settings = self.settings | {"keep": rekeep(self.ranking, self.keep)} | changes
+        return type(self)(self.model, rerank(self.ranking), **settings)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -149,7 +166,7 @@ class IGDefense(nn.Module):
 
     def save(self, folder: str | Path) -> None:
         """Write a folder that `load_defense` reads: settings, ranking and weights."""
-        write_folder(Path(folder), self.model, self.ranking, self.settings)
+        write_folder(Path(folder), self.model, self.ranking, self.settings, type(self).__name__)
 
     def extra_repr(self) -> str:
         return (
@@ -186,5 +203,8 @@ def defend(
 
 def load_defense(folder: str | Path, model: nn.Module | None = None) -> IGDefense:
     """Read a saved defense; `model` is needed where the base model did not come by a string."""
-    base, ranking, settings = read_folder(Path(folder), model)
-    return defend(base, ranking, **settings)
+    base, ranking, settings, kind = read_folder(Path(folder), model)
+    if kind != IGDefense.__name__ and kind not in IGDefense.kinds:
+        raise OutputError(f"{folder} holds a defense of an unknown kind, {kind!r}.")
+    ranking.check_belongs(base)
+    return IGDefense.kinds.get(kind, IGDefense)(base, ranking, **settings)
