@@ -48,7 +48,8 @@ StdOption = Annotated[str | None, typer.Option(help="Its standard deviations: R,
 DataOption = Annotated[
     str,
     typer.Option(
-        help="embedded:probe|test, cifar10:train|test, folder:PATH, or a .npz file.",
+        help="embedded:probe|test, cifar10:train|test, folder:PATH, or a .npz file; a slice of it: "
+        "'embedded:test[500:800]'.",
     ),
 ]
 DataDirOption = Annotated[Path | None, typer.Option(help="Folder of CIFAR-10's .bin files.")]

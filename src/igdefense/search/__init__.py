@@ -1,0 +1,1 @@
+"""A search in the family of IG-Defense for a setting whose gain lasts."""
