@@ -177,9 +177,8 @@ def evaluate(
     check_options(ctx, defense.value)
     if defense is not Defense.CD_IR and not (defense is Defense.LO_IR and suite in EXPERT):
         refuse_given(ctx, ("encoder",), f"the defense is {defense.value}")
-    columns_of(
-        suite.value, Linf(eps), budget_from(budget or [])
-    )  # refuse bad settings before any work
+    budgets = budget_from(budget or [])
+    columns_of(suite.value, Linf(eps), budgets)  # refuse bad settings before any work
     judged = images_for(data, data_dir, n, size)
     base = load_model(model, arch, mean=channels(mean), std=channels(std))
     scores, other = None, None
@@ -221,7 +220,7 @@ def evaluate(
         workers=workers,
         batch_size=batch_size,
         draws=draws,
-        budget=budget_from(budget or []),
+        budget=budgets,
         other_ranking=other,
         name=f"{model}, {defense.value}"
         + (f"-{keep}" if scores is not None else "")

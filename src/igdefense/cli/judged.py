@@ -6,21 +6,21 @@ from typing import Any
 
 from torch import nn
 
-from igdefense.cli.options import channels, images_for
+from igdefense.cli.options import channels, images_for, one_of_several
 from igdefense.cli.rivals import Rival, build_rival, head_for
 from igdefense.data.data import Data
 from igdefense.defenses.ig_defense import defend
 from igdefense.defenses.rivals.head import Head
 from igdefense.defenses.smoothing import Smoothed
 from igdefense.errors import IGDefenseError, SettingError
+from igdefense.family.member import Member
+from igdefense.family.probed import Probed
+from igdefense.family.search import FAMILY
 from igdefense.models.architectures import default_layer
 from igdefense.models.load import load_model
 from igdefense.rankings.clip_dissect import clip_dissect
 from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.rankings.ranking import Ranking
-from igdefense.search.member import Member
-from igdefense.search.probed import Probed
-from igdefense.search.search import FAMILY
 
 RANKING, HEAD = "ranking.safetensors", "sodef.safetensors"
 OTHER = "other-ranking.safetensors"
@@ -51,11 +51,9 @@ def rebuilt(
         std=channels(recipe["std"]),
     )
     if recipe["defense"] == FAMILY:
-        probe = images_for(
-            recipe["probe"], data_dir if "cifar10" in recipe["probe"] else None, None
-        )
+        probe = one_of_several(recipe["probe"], data_dir, size=recipe["size"])
         probed = Probed(base, probe, encoder=recipe["encoder"], folder=run / recipe["rankings"])
-        data = images_for(recipe["data"], data_dir, recipe["n"], recipe["size"])
+        data = one_of_several(recipe["data"], data_dir, recipe["n"], recipe["size"])
         return base, Member.of(recipe["member"]).build(probed, recipe["seed"]), data
     scores = Ranking.load(run / RANKING) if recipe["defense"] in MASKED else None
     head = head_for(recipe["defense"], base, run / HEAD)

@@ -91,6 +91,14 @@ def images_for(spec: str, data_dir: Path | None, n: int | None, size: int | None
     return load_data(spec, root=data_dir, n=n, size=size)
 
 
+def one_of_several(
+    spec: str, data_dir: Path | None, n: int | None = None, size: int | None = None
+) -> Data:
+    """As `images_for`, where --data-dir and --size are for some of several data sets only."""
+    root = data_dir if spec.startswith("cifar10:") else None
+    return load_data(spec, root=root, n=n, size=size if spec.startswith("folder:") else None)
+
+
 def check_classes(data: Data, logits: int) -> None:
     """Refuse data whose classes are not the model's."""
     if len(data.class_names) != logits:

@@ -18,15 +18,15 @@ from igdefense.cli.options import (
     SizeOption,
     StdOption,
     channels,
-    images_for,
     number,
+    one_of_several,
 )
 from igdefense.errors import SettingError
 from igdefense.expert.suite import columns_of
+from igdefense.family.probed import Probed
+from igdefense.family.search import search as search_family
+from igdefense.family.space import default_space, drawn, members, read_space, varied
 from igdefense.models.load import load_model
-from igdefense.search.probed import Probed
-from igdefense.search.search import search as search_family
-from igdefense.search.space import default_space, drawn, members, read_space, varied
 
 BudgetOption = Annotated[
     list[str] | None, typer.Option(help="Override a budget of the validation attacks, NAME=N.")
@@ -125,11 +125,9 @@ def search(
     }
     outcome = search_family(
         tried,
-        Probed(
-            net, images_for(probe, data_dir if "cifar10" in probe else None, None), encoder=encoder
-        ),
-        validation=images_for(validation, data_dir, None, size),
-        test=images_for(test, data_dir, None, size),
+        Probed(net, one_of_several(probe, data_dir, size=size), encoder=encoder),
+        validation=one_of_several(validation, data_dir, size=size),
+        test=one_of_several(test, data_dir, size=size),
         out=out,
         suite=suite,
         test_suite=test_suite,

@@ -12,14 +12,14 @@ from handmade import handmade
 from hard_defense import CLASSES, confident_net, some_images
 from igdefense.data.data import Data
 from igdefense.errors import DataError, OutputError, SettingError
+from igdefense.family.member import Member
+from igdefense.family.outcome import Outcome
+from igdefense.family.probed import Probed
+from igdefense.family.search import search
 from igdefense.models.fingerprint import identity
-from igdefense.search.member import Member
-from igdefense.search.outcome import Outcome
-from igdefense.search.probed import Probed
-from igdefense.search.search import search
 from igdefense.verdicts.run import Run
 
-EVALUATE = "igdefense.search.search.evaluate"
+EVALUATE = "igdefense.family.search.evaluate"
 SPACE = [
     Member(kind="class-masks", layer="3", keep=0.5),
     Member(kind="spectral", layer="3", keep=0.25),

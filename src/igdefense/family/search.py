@@ -15,12 +15,12 @@ from igdefense.data.data import Data
 from igdefense.data.overlap import check_disjoint
 from igdefense.errors import OutputError, SettingError
 from igdefense.expert.suite import EXPERT
+from igdefense.family.member import Member
+from igdefense.family.outcome import Outcome
+from igdefense.family.probed import Probed
+from igdefense.family.trial import Trial, best_first, rungs
 from igdefense.files import written_whole
 from igdefense.models.fingerprint import hash_text, identity
-from igdefense.search.member import Member
-from igdefense.search.outcome import Outcome
-from igdefense.search.probed import Probed
-from igdefense.search.trial import Trial, best_first, rungs
 from igdefense.verdicts.diff import diff_runs
 from igdefense.verdicts.difference import difference
 from igdefense.verdicts.evaluate import Mode, evaluate

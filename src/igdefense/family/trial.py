@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from igdefense.errors import SettingError
-from igdefense.search.member import Member
+from igdefense.family.member import Member
 from igdefense.verdicts.difference import Difference
 
 

@@ -13,13 +13,13 @@ from igdefense.defenses.averaged import AveragedDefense
 from igdefense.defenses.ig_defense import IGDefense
 from igdefense.defenses.layered import LayeredDefense
 from igdefense.errors import SettingError
+from igdefense.family.member import Member
+from igdefense.family.probed import Probed
+from igdefense.family.search import slug
+from igdefense.family.space import default_space, drawn, members, read_space, varied
 from igdefense.models.fingerprint import identity
 from igdefense.models.load import load_model
 from igdefense.rankings.leave_one_out import leave_one_out
-from igdefense.search.member import Member
-from igdefense.search.probed import Probed
-from igdefense.search.search import slug
-from igdefense.search.space import default_space, drawn, members, read_space, varied
 from nets import make_net
 
 
@@ -110,7 +110,7 @@ def test_rankings_are_made_once_and_kept(
     assert probed.ranking("lo-ir", "layer4") is made
     probed.keep_in(tmp_path)
     probed.ranking("lo-ir-absolute", "layer4")
-    monkeypatch.setattr("igdefense.search.probed.leave_one_out", None)
+    monkeypatch.setattr("igdefense.family.probed.leave_one_out", None)
     again = Probed(probed.model, probed.data, folder=tmp_path)
     assert again.ranking("lo-ir", "layer4").fingerprint == made.fingerprint
     assert again.ranking("lo-ir-absolute", "layer4").fingerprint != made.fingerprint

@@ -13,8 +13,8 @@ from igdefense.defenses.layered import LayeredDefense
 from igdefense.defenses.smoothing import Smoothed
 from igdefense.defenses.static_head import class_masked, spectral
 from igdefense.errors import SettingError
+from igdefense.family.probed import METHODS, Probed
 from igdefense.rankings.combined import WAYS
-from igdefense.search.probed import METHODS, Probed
 
 NOISE = ("sigma", "samples")
 USES = {

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from igdefense.errors import SettingError
+from igdefense.family.member import Member
 from igdefense.randomness import generator
-from igdefense.search.member import Member
 
 Grid = Mapping[str, Any]
 DEFAULT: tuple[Grid, ...] = (

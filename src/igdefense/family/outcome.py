@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from igdefense.family.member import Member
+from igdefense.family.trial import Trial, best_first
 from igdefense.files import written_whole
-from igdefense.search.member import Member
-from igdefense.search.trial import Trial, best_first
 from igdefense.verdicts.difference import Difference, differences_table
 from igdefense.verdicts.statistics import percent
 from igdefense.verdicts.table import aligned

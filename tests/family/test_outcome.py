@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from igdefense.errors import SettingError
-from igdefense.search.member import Member
-from igdefense.search.outcome import Outcome
-from igdefense.search.trial import Trial, best_first, rungs
+from igdefense.family.member import Member
+from igdefense.family.outcome import Outcome
+from igdefense.family.trial import Trial, best_first, rungs
 from igdefense.verdicts.difference import difference
 
 

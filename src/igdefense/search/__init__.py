@@ -1,1 +1,0 @@
-"""A search in the family of IG-Defense for a setting whose gain lasts."""
