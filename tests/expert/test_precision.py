@@ -7,7 +7,7 @@ from torch.testing import assert_close
 from hard_defense import confident_net, hard_defense, some_images
 from igdefense.attacks import APGD, Keyed, Linf
 from igdefense.attacks.objective import gradient_of
-from igdefense.expert.rescaled import DoublePrecision
+from igdefense.expert.rescaled import Doubled, DoublePrecision
 from igdefense.models.fingerprint import identity
 from igdefense.models.toys import LinearNet
 from igdefense.randomness import Streams
@@ -38,6 +38,15 @@ def test_it_sees_a_gradient_where_single_precision_rounds_it_away() -> None:
         slopes.append(gradient_of(model(x).softmax(1)[:, 0], x).abs().sum())
     assert slopes[0] == 0
     assert slopes[1] > 0
+
+
+def test_what_its_draws_share_changes_no_logit() -> None:
+    defense, images, keys = hard_defense(sigma=0.02), some_images(4), list(range(4))
+    view = Doubled(defense)
+    shared = view.shared(images)
+    assert shared is not None
+    assert shared.dtype == torch.double
+    assert_close(view(images, keys, shared), view(images, keys))
 
 
 def test_an_attack_on_it_moves_single_precision_images() -> None:

@@ -16,10 +16,16 @@ class AveragedDefense(IGDefense):
     The paper's second pass is on the clean input. Without noise the two are the same.
     """
 
-    def _first_pass(self, images: Images, keys: Sequence[Key] | None) -> tuple[Logits, State]:
+    def shared(self, images: Images) -> Tensor | None:
+        """Nothing: the second pass has the noise of its draw too."""
+        return None
+
+    def _first_pass(
+        self, images: Images, keys: Sequence[Key] | None, shared: Tensor | None = None
+    ) -> tuple[Logits, State]:
         """Mean logits under noise, and the states of the noisy copies, sample by sample."""
         if self.noise.sigma == 0:
-            return super()._first_pass(images, keys)
+            return super()._first_pass(images, keys, shared)
         parts = self._split_at()
         state = parts.before(self.noise.around(images, keys))
         logits = parts.after(state)

@@ -58,7 +58,13 @@ class LayeredDefense(IGDefense):
         self._check_fits(ranking, guess.shape[1], neurons_of(output))
         return scale_neurons(output, guess.to(masks) @ masks)
 
-    def _first_pass(self, images: Images, keys: Sequence[Key] | None) -> tuple[Logits, State]:
+    def shared(self, images: Images) -> Tensor | None:
+        """Nothing: from the first mask on each draw has a pass of its own."""
+        return None
+
+    def _first_pass(
+        self, images: Images, keys: Sequence[Key] | None, shared: Tensor | None = None
+    ) -> tuple[Logits, State]:
         noisy = images if self.noise.sigma == 0 else self.noise.around(images, keys)
         return self.model(noisy).unflatten(0, (-1, len(images))).mean(0), images
 

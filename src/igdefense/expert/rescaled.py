@@ -20,7 +20,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from torch import nn
+from torch import Tensor, nn
 
 from igdefense.attacks.apgd import APGD
 from igdefense.attacks.suites import Budget, Column
@@ -39,8 +39,16 @@ class Doubled(nn.Module):
         self.random = bool(getattr(defense, "random", False))
         self.defense = copy.deepcopy(defense).double()
 
-    def forward(self, images: Images, keys: Sequence[Key] | None = None) -> Logits:
-        return self.defense(images.double(), keys) if self.random else self.defense(images.double())
+    def shared(self, images: Images) -> Tensor | None:
+        common = getattr(self.defense, "shared", None)
+        found: Tensor | None = common(images.double()) if common is not None else None
+        return found
+
+    def forward(
+        self, images: Images, keys: Sequence[Key] | None = None, shared: Tensor | None = None
+    ) -> Logits:
+        given = {} if shared is None else {"shared": shared}
+        return self.defense(images.double(), *([keys] if self.random else []), **given)
 
     def identity(self) -> str:
         return hash_text(type(self).__name__, self.of)
