@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -43,17 +44,17 @@ def test_a_hard_mask_is_the_limit_of_soft_ones(
 def test_averaging_the_masked_pass_is_by_hand(
     cnn: nn.Module, ranking: Ranking, images: Tensor
 ) -> None:
-    defense = AveragedDefense(cnn, ranking, 3, sigma=0.1, samples=4, noise="frozen")
+    settings: dict[str, Any] = {"sigma": 0.5, "samples": 4, "noise": "frozen", "temperature": 0.1}
+    defense = AveragedDefense(cnn, ranking, 3, **settings)
     noisy = defense.noise.around(images)
-    mask = (cnn(noisy).view(4, 9, 3).mean(0) / 0.01).softmax(1) @ ranking.masks(3)
+    guess = (cnn(noisy).view(4, 9, 3).mean(0) / 0.1).softmax(1)
+    assert guess.std(0).max() > 0.01  # images have masks of their own
+    mask = guess @ ranking.masks(3)
     with edited(cnn, "last", lambda out: scale_neurons(out, mask.repeat(4, 1))):
         expected = cnn(noisy).view(4, 9, 3).mean(0)
     assert_close(defense(images), expected)
-    assert not torch.allclose(
-        defense(images),
-        IGDefense(cnn, ranking, 3, sigma=0.1, samples=4, noise="frozen")(images),
-        atol=1e-4,
-    )
+    plain = IGDefense(cnn, ranking, 3, **settings)
+    assert not torch.allclose(defense(images), plain(images), atol=1e-4)
 
 
 def test_without_noise_averaging_changes_nothing(
@@ -90,8 +91,8 @@ def test_one_layer_of_several_is_the_plain_defense(
 
 def test_each_layer_has_its_own_mask(cnn: nn.Module, images: Tensor) -> None:
     first, last = (random_for(cnn, images, layer) for layer in ("conv1", "last"))
-    defense = LayeredDefense(cnn, [first, last], [2, 5], sigma=0)
-    guess = (cnn(images) / 0.01).softmax(1)
+    defense = LayeredDefense(cnn, [first, last], [2, 5], sigma=0, temperature=0.1)
+    guess = (cnn(images) / 0.1).softmax(1)
     with (
         edited(cnn, "conv1", lambda out: scale_neurons(out, guess @ first.masks(2))),
         edited(cnn, "last", lambda out: scale_neurons(out, guess @ last.masks(5))),
