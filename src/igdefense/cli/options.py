@@ -48,7 +48,8 @@ StdOption = Annotated[str | None, typer.Option(help="Its standard deviations: R,
 DataOption = Annotated[
     str,
     typer.Option(
-        help="embedded:probe|test, cifar10:train|test, folder:PATH, or a .npz file.",
+        help="embedded:probe|test, cifar10:train|test, folder:PATH, or a .npz file; a slice of it: "
+        "'embedded:test[500:800]'.",
     ),
 ]
 DataDirOption = Annotated[Path | None, typer.Option(help="Folder of CIFAR-10's .bin files.")]
@@ -88,6 +89,14 @@ BatchOption = Annotated[
 def images_for(spec: str, data_dir: Path | None, n: int | None, size: int | None = None) -> Data:
     """The data that --data, --data-dir, --n and --size name."""
     return load_data(spec, root=data_dir, n=n, size=size)
+
+
+def one_of_several(
+    spec: str, data_dir: Path | None, n: int | None = None, size: int | None = None
+) -> Data:
+    """As `images_for`, where --data-dir and --size are for some of several data sets only."""
+    root = data_dir if spec.startswith("cifar10:") else None
+    return load_data(spec, root=root, n=n, size=size if spec.startswith("folder:") else None)
 
 
 def check_classes(data: Data, logits: int) -> None:

@@ -1,6 +1,7 @@
 """One string to data: embedded, CIFAR-10, a folder of images or an .npz file."""
 
 import logging
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -18,18 +19,29 @@ from igdefense.data.sources import FolderImages
 from igdefense.errors import DataError, SettingError
 
 log = logging.getLogger(__name__)
-FORMS = "embedded:probe, embedded:test, cifar10:train, cifar10:test, folder:PATH or FILE.npz"
+FORMS = (
+    "embedded:probe, embedded:test, cifar10:train, cifar10:test, folder:PATH or FILE.npz, "
+    "and a slice of it: embedded:test[500:800]"
+)
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm")
 
 
 def load_data(
     spec: str, *, root: Path | None = None, n: int | None = None, size: int | None = None
 ) -> Data:
-    """The first `n` images; `root` is CIFAR-10's folder, `size` resizes and crops a folder's."""
+    """The first `n` images; `root` is CIFAR-10's folder, `size` resizes and crops a folder's.
+
+    `SPEC[from:to]`, as in `embedded:test[500:800]`, are the images at these positions.
+    """
     if n is not None and n < 1:
         raise SettingError(f"n must be at least 1, got {n}.")
     if size is not None and size < 1:
         raise SettingError(f"size must be at least 1, got {size}.")
+    sliced = re.fullmatch(r"(.+)\[(\d*):(\d*)\]", spec)
+    if sliced and not Path(spec.removeprefix("folder:")).exists():
+        first, last = (int(part) if part else None for part in sliced.groups()[1:])
+        whole = load_data(sliced[1], root=root, size=size, n=last)
+        return _first(_slice(whole, first or 0, spec), n, spec)
     kind, _, name = spec.partition(":")
     if size is not None and kind != "folder":
         raise DataError(f"size is for folder:PATH, not for {spec!r}: leave it out.")
@@ -44,6 +56,12 @@ def load_data(
     if spec.endswith(".npz"):
         return _first(read_npz(Path(spec)), n, spec)
     raise DataError(f"Unknown data {spec!r}; expected {FORMS}.")
+
+
+def _slice(data: Data, first: int, spec: str) -> Data:
+    if first >= len(data):
+        raise DataError(f"{spec} holds no images: there are {len(data):,} up to its end.")
+    return data[first:]
 
 
 def _first(data: Data, n: int | None, what: str) -> Data:
