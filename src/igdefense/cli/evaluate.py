@@ -20,6 +20,7 @@ from igdefense.cli.options import (
     KeepOption,
     MeanOption,
     ModelArg,
+    ModelDirOption,
     RankingOption,
     SamplesOption,
     SeedOption,
@@ -94,6 +95,7 @@ def evaluate(
     arch: ArchOption = None,
     mean: MeanOption = None,
     std: StdOption = None,
+    model_dir: ModelDirOption = None,
     data: DataOption = "embedded:test",
     data_dir: DataDirOption = None,
     n: CountOption = None,
@@ -146,6 +148,7 @@ def evaluate(
     """
     recipe: dict[str, Any] = {
         **{"model": model, "arch": arch, "mean": mean, "std": std},
+        "model_dir": str(model_dir) if model_dir else None,
         **{"data": data, "n": n, "size": size, "defense": defense.value, "keep": keep},
         **{"sigma": sigma, "samples": samples, "temperature": temperature, "seed": seed},
         "rival": rival_settings(
@@ -161,7 +164,7 @@ def evaluate(
         refuse_given(ctx, ("encoder",), f"the defense is {defense.value}")
     columns_of(suite.value, Linf(eps), _budget(budget or []))  # refuse bad settings before any work
     judged = images_for(data, data_dir, n, size)
-    base = load_model(model, arch, mean=channels(mean), std=channels(std))
+    base = load_model(model, arch, mean=channels(mean), std=channels(std), folder=model_dir)
     scores = None
     if defense in MASKED:
         if keep is None:
@@ -169,7 +172,16 @@ def evaluate(
                 "--defense lo-ir, cd-ir and random need --keep; `igd tune` helps to choose."
             )
         by_names = encoder if defense is Defense.CD_IR else None
-        scores = ranked(base, ranking, probe, force_ranking, by_names)
+        alike = probe.partition(":")[0] == data.partition(":")[0]  # its folder and size hold, too
+        scores = ranked(
+            base,
+            ranking,
+            probe,
+            force_ranking,
+            by_names,
+            data_dir=data_dir if alike else None,
+            size=size if alike else None,
+        )
         scores = shuffled(scores, seed) if defense is Defense.RANDOM else scores
     head = head_for(defense.value, base, sodef)
     deployed = defended(base, scores, recipe, head)

@@ -6,15 +6,16 @@ from typing import Any
 
 from torch import nn
 
-from igdefense.cli.options import channels, images_for
+from igdefense.cli.options import channels, check_classes, images_for
 from igdefense.cli.rivals import Rival, build_rival, head_for
 from igdefense.data.data import Data
 from igdefense.defenses.ig_defense import defend
 from igdefense.defenses.rivals.head import Head
 from igdefense.defenses.smoothing import Smoothed
 from igdefense.errors import SettingError
-from igdefense.models.architectures import default_layer
+from igdefense.models.check import check_model
 from igdefense.models.load import load_model
+from igdefense.models.penultimate import recommended_layer
 from igdefense.rankings.clip_dissect import clip_dissect
 from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.rankings.ranking import Ranking
@@ -45,6 +46,7 @@ def rebuilt(
         recipe["arch"],
         mean=channels(recipe["mean"]),
         std=channels(recipe["std"]),
+        folder=Path(recipe["model_dir"]) if recipe.get("model_dir") else None,
     )
     scores = Ranking.load(run / RANKING) if recipe["defense"] in MASKED else None
     head = head_for(recipe["defense"], base, run / HEAD)
@@ -70,15 +72,23 @@ def defended(
 
 
 def ranked(
-    base: nn.Module, path: Path | None, probe: str, force: bool, encoder: str | None
+    base: nn.Module,
+    path: Path | None,
+    probe: str,
+    force: bool,
+    encoder: str | None,
+    *,
+    data_dir: Path | None = None,
+    size: int | None = None,
 ) -> Ranking:
     """The ranking in a file, or one made of the model's usual layer."""
     if path is not None:
         return Ranking.load(path, base, force=force)
-    layer = default_layer(base)
+    images = images_for(probe, data_dir, None, size)
+    check_classes(images, check_model(base, images.images[:2]))
+    layer = recommended_layer(base, images.images[:2])
     if layer is None:
         raise SettingError("The penultimate layer is not known: rank it first, --ranking FILE.")
-    images = images_for(probe, None, None)
     if encoder is not None:
         return clip_dissect(base, images, layer, encoder=encoder)
     return leave_one_out(base, images, layer)

@@ -28,6 +28,7 @@ from igdefense.cli.options import (
     ForceOption,
     MeanOption,
     ModelArg,
+    ModelDirOption,
     SeedOption,
     SizeOption,
     StdOption,
@@ -41,9 +42,9 @@ from igdefense.errors import LayerError, SettingError
 from igdefense.files import refuse_existing
 from igdefense.layers import find
 from igdefense.layers import layers as list_layers
-from igdefense.models.architectures import default_layer
 from igdefense.models.check import check_model
 from igdefense.models.load import load_model
+from igdefense.models.penultimate import recommended_layer
 from igdefense.rankings.clip_dissect import clip_dissect_layers
 from igdefense.rankings.controls import inverted, random_for
 from igdefense.rankings.leave_one_out import leave_one_out
@@ -71,6 +72,7 @@ def layers(
     arch: ArchOption = None,
     mean: MeanOption = None,
     std: StdOption = None,
+    model_dir: ModelDirOption = None,
     data: DataOption = "embedded:test",
     data_dir: DataDirOption = None,
     size: SizeOption = None,
@@ -82,10 +84,10 @@ def layers(
 
     Example: `igd layers embedded`
     """
-    net = load_model(model, arch, mean=channels(mean), std=channels(std))
+    net = load_model(model, arch, mean=channels(mean), std=channels(std), folder=model_dir)
     images = images_for(data, data_dir, 1, size).images[:1]
     check_model(net, images)
-    default = default_layer(net)
+    default = recommended_layer(net, images)
     found = list_layers(net, images)
     if not found:
         raise LayerError(f"{type(net).__name__} has no layer inside whose output has neurons.")
@@ -93,7 +95,7 @@ def layers(
     typer.echo(f"{'layer':<{width}}  {'neurons':>7}  output")
     for layer in found:
         shape = " x ".join(map(str, layer.shape))
-        mark = "  <- penultimate: the paper's choice" if layer.name == default else ""
+        mark = "  <- recommended: penultimate" if layer.name == default else ""
         typer.echo(f"{layer.name:<{width}}  {layer.neurons:>7}  {shape} ({layer.kind}){mark}")
 
 
@@ -137,6 +139,7 @@ def rank(
     arch: ArchOption = None,
     mean: MeanOption = None,
     std: StdOption = None,
+    model_dir: ModelDirOption = None,
     data: DataOption = "embedded:probe",
     data_dir: DataDirOption = None,
     n: CountOption = None,
@@ -159,16 +162,16 @@ def rank(
     for path in outputs.values() or (out,):
         refuse_existing(path, force)
     _refuse_idle(ctx, method, of)
-    net = load_model(model, arch, mean=channels(mean), std=channels(std))
+    net = load_model(model, arch, mean=channels(mean), std=channels(std), folder=model_dir)
     if of is not None:
         _save(inverted(Ranking.load(of, net)), out)
         return
     probe = images_for(data, data_dir, n, size)
-    usual = default_layer(net)
+    check_model(net, probe.images[:2])
+    usual = None if names else recommended_layer(net, probe.images[:2])
     if not names and usual is None:
         raise SettingError("This model has no usual layer: name one by --layer (`igd layers`).")
     names = names or [str(usual)]
-    check_model(net, probe.images[:2])
     for name in names:
         find(net, name)  # a mistake in the last name shows before any work
     if method is Method.CD_IR:

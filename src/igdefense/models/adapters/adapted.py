@@ -45,7 +45,7 @@ class Adapted(nn.Sequential):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         import_foreign(state["package"])
-        super().__setstate__(pickle.loads(state["content"]))  # our own bytes, from above
+        self.__dict__.update(pickle.loads(state["content"]))  # our own bytes, from above
 
 
 @contextmanager

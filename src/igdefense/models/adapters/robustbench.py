@@ -85,8 +85,8 @@ def _entry(name: str) -> Entry:
     if name not in entries:
         whole = name if "/" in name else f"cifar10/Linf/{name}"
         raise ModelError(
-            f"RobustBench has no model {name!r}.{nearest(whole, entries)} Its {len(entries)} models "
-            "are named DATASET/THREAT/MODEL."
+            f"RobustBench has no model {name!r}.{nearest(whole, entries)} Its {len(entries)} models"
+            " are named DATASET/THREAT/MODEL."
         )
     return entries[name]
 

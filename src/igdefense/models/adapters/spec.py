@@ -52,7 +52,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def folders(given: Path | None) -> list[Path]:
-    """Where checkpoints are looked for: the given folder, else $IGDEFENSE_MODELS, else these two."""
+    """Where checkpoints are looked for: the one given, else $IGDEFENSE_MODELS, else these two."""
     if given is not None:
         return [given]
     if named := os.environ.get("IGDEFENSE_MODELS"):

@@ -28,9 +28,7 @@ def load_torchvision(text: str, folder: Path | None = None, *, weights: bool = T
     models, spec = import_foreign("torchvision.models"), Spec.of(text)
     known = models.list_models(module=models)
     if spec.name not in known:
-        raise ModelError(
-            f"torchvision has no classifier {spec.name!r}.{nearest(spec.name, known)}"
-        )
+        raise ModelError(f"torchvision has no classifier {spec.name!r}.{nearest(spec.name, known)}")
     options = dict(spec.options)
     entry = _weights(models, spec.name, options.pop("weights", "DEFAULT"))
     if spec.name in ("googlenet", "inception_v3"):  # their extra heads are for training
@@ -54,9 +52,7 @@ def load_torchvision(text: str, folder: Path | None = None, *, weights: bool = T
     about = entry.transforms() if entry is not None else None
     mean, std = getattr(about, "mean", IMAGENET_MEAN), getattr(about, "std", IMAGENET_STD)
     size = (getattr(about, "crop_size", None) or [224])[0]
-    log.info(
-        "torchvision:%s: mean %s, std %s; made for images of %d.", spec.name, mean, std, size
-    )
+    log.info("torchvision:%s: mean %s, std %s; made for images of %d.", spec.name, mean, std, size)
     return Adapted(model, "torchvision", mean, std)
 
 
