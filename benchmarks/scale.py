@@ -1,7 +1,7 @@
 """The whole path at ImageNet's size: 2,048 neurons, 1,000 classes, 1,000 images of 224 x 224.
 
 A ResNet50 with random weights is ranked, the ranking saved and loaded, the model defended and asked
-for predictions, in a process of its own (`python -m benchmarks.scale WORK`). The images are those of
+for predictions, in a process of its own (`python -m benchmarks.scale WORK`). The images are of
 ../shared/data/imagenet-sample (or $IGDEFENSE_SHARED_DATA) where there are any, else drawn ones,
 in ImageNet's folders on disk either way: they are decoded as they are needed.
 """

@@ -4,6 +4,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 
 from igdefense.cli.app import app
@@ -45,6 +46,7 @@ from igdefense.layers import layers as list_layers
 from igdefense.models.check import check_model
 from igdefense.models.load import load_model
 from igdefense.models.penultimate import recommended_layer
+from igdefense.randomness import generator
 from igdefense.rankings.clip_dissect import clip_dissect_layers
 from igdefense.rankings.controls import inverted, random_for
 from igdefense.rankings.leave_one_out import leave_one_out
@@ -68,6 +70,7 @@ class ChangeKind(StrEnum):
 
 @app.command()
 def layers(
+    ctx: typer.Context,
     model: ModelArg,
     arch: ArchOption = None,
     mean: MeanOption = None,
@@ -80,12 +83,20 @@ def layers(
     """List the layers whose neurons can be ranked.
 
     Any layer with one tensor as output, in the order the model calls them, by the name that
-    `igd rank --layer` takes.
+    `igd rank --layer` takes; `@nhwc` marks an output with its neurons on the last axis.
 
     Example: `igd layers embedded`
+
+    Example: `igd layers 'timm:swin_tiny_patch4_window7_224?pretrained=false'`
     """
     net = load_model(model, arch, mean=channels(mean), std=channels(std), folder=model_dir)
-    images = images_for(data, data_dir, 1, size).images[:1]
+    given = ctx.get_parameter_source("data")
+    usual = getattr(net, "usual_size", None) if given and given.name == "DEFAULT" else None
+    images = (  # any image shows the layers, if it has the model's size
+        torch.rand(1, 3, usual, usual, generator=generator("layers"))
+        if usual
+        else images_for(data, data_dir, 1, size).images[:1]
+    )
     check_model(net, images)
     default = recommended_layer(net, images)
     found = list_layers(net, images)

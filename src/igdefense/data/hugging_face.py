@@ -90,7 +90,7 @@ def _tables(where: str, what: str) -> Any:
     try:
         datasets = importlib.import_module("datasets")
     except ImportError as error:
-        raise DataError("hf: needs the package datasets: pip install datasets.") from error
+        raise DataError("hf: needs the package datasets: pip install 'igdefense[data]'.") from error
     folder = Path(where)
     try:
         with _offline(datasets):

@@ -29,6 +29,7 @@ class Adapted(nn.Sequential):
         *,
         head: nn.Module | None = None,
         layer: str | None = None,
+        size: int | None = None,
     ) -> None:
         parts = OrderedDict[str, nn.Module]()
         if mean is not None and std is not None:
@@ -37,7 +38,7 @@ class Adapted(nn.Sequential):
         if head is not None:
             parts["head"] = head
         super().__init__(parts)
-        self.package, self.usual_layer = package, layer
+        self.package, self.usual_layer, self.usual_size = package, layer, size
         self.eval()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -62,7 +62,8 @@ def load_robustbench(name: str, folder: Path | None = None, *, weights: bool = T
         _fill(model, path, what, name)
     _settle(model)
     _after_relu(model)
-    return Adapted(model.eval(), "robustbench.model_zoo", layer=_penultimate(model))
+    size = 224 if name.startswith("imagenet") else 32
+    return Adapted(model.eval(), "robustbench.model_zoo", layer=_penultimate(model), size=size)
 
 
 def known_ids() -> list[str]:

@@ -51,7 +51,8 @@ def load_timm(text: str, folder: Path | None = None, *, weights: bool = True) ->
     log.info(
         "timm:%s: mean %s, std %s; made for %s images.", name, about["mean"], about["std"], size
     )
-    return Adapted(model, "timm", about["mean"], about["std"])
+    fixed = options.get("img_size", about["input_size"][1])
+    return Adapted(model, "timm", about["mean"], about["std"], size=fixed)
 
 
 def _config(folder: Path) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def load_torchvision(text: str, folder: Path | None = None, *, weights: bool = T
     mean, std = getattr(about, "mean", IMAGENET_MEAN), getattr(about, "std", IMAGENET_STD)
     size = (getattr(about, "crop_size", None) or [224])[0]
     log.info("torchvision:%s: mean %s, std %s; made for images of %d.", spec.name, mean, std, size)
-    return Adapted(model, "torchvision", mean, std)
+    return Adapted(model, "torchvision", mean, std, size=size)
 
 
 def _weights(models: Any, name: str, wanted: object) -> Any:

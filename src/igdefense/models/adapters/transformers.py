@@ -43,11 +43,13 @@ def load_transformers(text: str, folder: Path | None = None, *, weights: bool = 
         raise ModelError(f"{name} holds a {type(net).__name__}, not an image classifier.")
     mean, std = _normalization(name)
     log.info("transformers:%s: mean %s, std %s.", name, mean, std)
+    size = getattr(net.config, "image_size", None)
+    known = size if isinstance(size, int) else None
     head = getattr(net, "classifier", None)
     if not isinstance(head, nn.Linear | nn.Sequential):
-        return Adapted(Outputs(net), "transformers", mean, std)
+        return Adapted(Outputs(net), "transformers", mean, std, size=known)
     net.classifier = nn.Identity()
-    return Adapted(Outputs(net), "transformers", mean, std, head=head, layer="model")
+    return Adapted(Outputs(net), "transformers", mean, std, head=head, layer="model", size=known)
 
 
 def _read(name: str, spec: Spec, weights: bool) -> tuple[Any, list[str]]:
