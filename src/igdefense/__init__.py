@@ -6,6 +6,7 @@ The data path: model + data -> ranking -> defense -> attacks -> verdicts -> repo
 __version__ = "0.1.0"
 
 from igdefense.models.load import load_model  # noqa: I001  (the order of the data path)
+from igdefense.models.adapters.robustbench import from_robustbench
 from igdefense.data.data import Data
 from igdefense.data.datasets import load_data
 from igdefense.layers import Layer, layers
@@ -93,6 +94,7 @@ __all__ = [
     "diff_runs",
     "evaluate",
     "explain",
+    "from_robustbench",
     "inverted",
     "layers",
     "leave_one_out",

@@ -30,6 +30,7 @@ from igdefense.cli.options import (
     KeepOption,
     MeanOption,
     ModelArg,
+    ModelDirOption,
     RankingOption,
     SamplesOption,
     SeedOption,
@@ -105,6 +106,7 @@ def evaluate(
     arch: ArchOption = None,
     mean: MeanOption = None,
     std: StdOption = None,
+    model_dir: ModelDirOption = None,
     data: DataOption = "embedded:test",
     data_dir: DataDirOption = None,
     n: CountOption = None,
@@ -164,6 +166,7 @@ def evaluate(
     """
     recipe: dict[str, Any] = {
         **{"model": model, "arch": arch, "mean": mean, "std": std},
+        "model_dir": str(model_dir) if model_dir else None,
         **{"data": data, "n": n, "size": size, "defense": defense.value, "keep": keep},
         **{"sigma": sigma, "samples": samples, "temperature": temperature, "seed": seed},
         "rival": rival_settings(
@@ -180,7 +183,7 @@ def evaluate(
     budgets = budget_from(budget or [])
     columns_of(suite.value, Linf(eps), budgets)  # refuse bad settings before any work
     judged = images_for(data, data_dir, n, size)
-    base = load_model(model, arch, mean=channels(mean), std=channels(std))
+    base = load_model(model, arch, mean=channels(mean), std=channels(std), folder=model_dir)
     scores, other = None, None
     if other_ranking is not None and not (defense in MASKED and suite in EXPERT):
         raise SettingError(
@@ -192,7 +195,16 @@ def evaluate(
                 "--defense lo-ir, cd-ir and random need --keep; `igd tune` helps to choose."
             )
         by_names = encoder if defense is Defense.CD_IR else None
-        scores = ranked(base, ranking, probe, force_ranking, by_names)
+        alike = probe.partition(":")[0] == data.partition(":")[0]  # its folder and size hold, too
+        scores = ranked(
+            base,
+            ranking,
+            probe,
+            force_ranking,
+            by_names,
+            data_dir=data_dir if alike else None,
+            size=size if alike else None,
+        )
         if suite in EXPERT:
             other = others(
                 base,

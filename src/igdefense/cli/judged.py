@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from igdefense.cli.options import channels, images_for, one_of_several
+from igdefense.cli.options import channels, check_classes, images_for, one_of_several
 from igdefense.cli.rivals import Rival, build_rival, head_for
 from igdefense.data.data import Data
 from igdefense.defenses.ig_defense import defend
@@ -16,8 +16,9 @@ from igdefense.errors import IGDefenseError, SettingError
 from igdefense.family.member import Member
 from igdefense.family.probed import Probed
 from igdefense.family.search import FAMILY
-from igdefense.models.architectures import default_layer
+from igdefense.models.check import check_model
 from igdefense.models.load import load_model
+from igdefense.models.penultimate import recommended_layer
 from igdefense.rankings.clip_dissect import clip_dissect
 from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.rankings.ranking import Ranking
@@ -49,6 +50,7 @@ def rebuilt(
         recipe["arch"],
         mean=channels(recipe["mean"]),
         std=channels(recipe["std"]),
+        folder=Path(recipe["model_dir"]) if recipe.get("model_dir") else None,
     )
     if recipe["defense"] == FAMILY:
         probe = one_of_several(recipe["probe"], data_dir, size=recipe["size"])
@@ -79,15 +81,23 @@ def defended(
 
 
 def ranked(
-    base: nn.Module, path: Path | None, probe: str, force: bool, encoder: str | None
+    base: nn.Module,
+    path: Path | None,
+    probe: str,
+    force: bool,
+    encoder: str | None,
+    *,
+    data_dir: Path | None = None,
+    size: int | None = None,
 ) -> Ranking:
     """The ranking in a file, or one made of the model's usual layer."""
     if path is not None:
         return Ranking.load(path, base, force=force)
-    layer = default_layer(base)
+    images = images_for(probe, data_dir, None, size)
+    check_classes(images, check_model(base, images.images[:2]))
+    layer = recommended_layer(base, images.images[:2])
     if layer is None:
         raise SettingError("The penultimate layer is not known: rank it first, --ranking FILE.")
-    images = images_for(probe, None, None)
     if encoder is not None:
         return clip_dissect(base, images, layer, encoder=encoder)
     return leave_one_out(base, images, layer)

@@ -8,7 +8,7 @@ from torch import nn
 from igdefense.data.data import Data
 from igdefense.errors import IGDefenseError, SettingError
 from igdefense.layers import check_layer, neurons_of
-from igdefense.models.architectures import default_layer
+from igdefense.models.penultimate import recommended_layer
 from igdefense.rankings.clip_dissect import clip_dissect
 from igdefense.rankings.combined import WAYS, combined
 from igdefense.rankings.controls import random_for
@@ -38,7 +38,7 @@ class Probed:
 
     def layer(self, name: str = "") -> str:
         """The layer of that name; without one, the penultimate layer."""
-        found = name or default_layer(self.model)
+        found = name or recommended_layer(self.model, self.data.images[:2])
         if found is None:
             raise SettingError("The penultimate layer is not known: name it, --vary layer=NAME.")
         return found
