@@ -34,7 +34,8 @@ ModelArg = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="'embedded', a checkpoint file (with --arch), or package.module:function.",
+        help="'embedded', a name of `igd models`, a checkpoint (with --arch), or "
+        "package.module:function.",
     ),
 ]
 ArchOption = Annotated[

@@ -1,6 +1,5 @@
 """`igd train`: make a robust base model, or a SODEF head for one."""
 
-import json
 import shlex
 import sys
 from enum import StrEnum
@@ -26,7 +25,7 @@ from igdefense.cli.options import (
 )
 from igdefense.data.data import Data
 from igdefense.errors import DataError, OutputError, SettingError
-from igdefense.files import in_folder, refuse_existing, written_whole
+from igdefense.files import in_folder, refuse_existing
 from igdefense.models.architectures import build, parse
 from igdefense.models.check import check_model
 from igdefense.models.fingerprint import weights_fingerprint
@@ -34,7 +33,7 @@ from igdefense.models.load import load_model
 from igdefense.training.average import Average
 from igdefense.training.awp import AWP
 from igdefense.training.board import check_board
-from igdefense.training.card import measure
+from igdefense.training.card import measure, write_card
 from igdefense.training.loop import CHECKPOINT, OtherTrainingError, Schedule
 from igdefense.training.loop import train as run
 from igdefense.training.recipe import Recipe
@@ -198,7 +197,8 @@ def train(
             card.unlink(missing_ok=True)
             model, records = trained()
         store(model, weights, half=half)
-    measured = measure(model, held_out, eps=eps, steps=pgd_steps, seed=seed)
+    kept = out / "measured.json"
+    measured = measure(model, held_out, eps=eps, steps=pgd_steps, seed=seed, kept=kept)
     record: dict[str, Any] = {
         "model": f"{arch}, {len(images.class_names)} classes, trained by {recipe}",
         "command": shlex.join(["igd", *sys.argv[1:]]),
@@ -214,8 +214,8 @@ def train(
         "test": measured | {"name": test},
         "log": records,
     }
-    with written_whole(card) as part:
-        part.write_text(json.dumps(record, indent=1) + "\n")
+    write_card(card, record)
+    kept.unlink(missing_ok=True)
     clean, robust = measured["clean"], measured[f"pgd{pgd_steps}"]
     typer.echo(f"clean {clean:.2%}, PGD-{pgd_steps} {robust:.2%} -> {out}")
 

@@ -75,20 +75,19 @@ class MultiStep(LinfRecipe):
 
 
 def ascend(
-    model: nn.Module,
     start: Images,
     images: Images,
-    loss: Callable[[Images, Logits], Tensor],
+    loss: Callable[[Images], Tensor],
     *,
     eps: float | Tensor,
     step: float | Tensor,
     steps: int,
 ) -> Images:
-    """Signed gradient ascent on the loss of the point and its logits, inside the ball and box."""
+    """Signed gradient ascent on the loss, inside the L-inf ball and the pixel box."""
     x = within(start, images, eps)
     for _ in range(steps):
         x.requires_grad_()
-        (gradient,) = torch.autograd.grad(loss(x, model(x)), x)
+        (gradient,) = torch.autograd.grad(loss(x), x)
         x = within(x.detach() + step * gradient.sign(), images, eps)
     return x
 

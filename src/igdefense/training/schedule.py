@@ -1,12 +1,10 @@
 """How long, how much at a time, and how fast."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from igdefense.errors import SettingError
 
-Shape = Literal["cyclic", "piecewise"]
-SHAPES: tuple[Shape, ...] = ("cyclic", "piecewise")
+SHAPES = ("cyclic", "piecewise")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +18,7 @@ class Schedule:
     warm: float = 0.4
     momentum: float = 0.9
     weight_decay: float = 5e-4
-    shape: Shape = "cyclic"
+    shape: str = "cyclic"
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch < 1:

@@ -32,11 +32,12 @@ class GAT(LinfRecipe):
             with torch.no_grad():
                 clean = model(images)
 
-            def climbed(_: Images, logits: Logits) -> Tensor:
+            def climbed(x: Images) -> Tensor:
+                logits = model(x)
                 return F.cross_entropy(logits, labels) + guided * distance(clean, logits)
 
             start = (images + corners(images, self.eps / 2, rng)).clamp(0, 1)
-            x = ascend(model, start, images, climbed, eps=self.eps, step=self.eps, steps=1)
+            x = ascend(start, images, climbed, eps=self.eps, step=self.eps, steps=1)
 
         def lost(model: nn.Module) -> Tensor:
             clean = model(images)

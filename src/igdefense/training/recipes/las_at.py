@@ -96,10 +96,9 @@ class LASAT(LinfRecipe):
         with evaluating(model):
             for done in range(int(count.max())):
                 x = ascend(
-                    model,
                     x,
                     images,
-                    lambda _, logits: F.cross_entropy(logits, labels),
+                    lambda x: F.cross_entropy(model(x), labels),
                     eps=eps,
                     step=stride * (done < count),
                     steps=1,
@@ -143,8 +142,8 @@ class LASAT(LinfRecipe):
         self.mean[1] = 1
 
     def state_dict(self) -> dict[str, Any]:
-        state = {"strategy": self.strategy.state_dict(), "optimizer": self.optimizer.state_dict()}
-        return state | {"mean": self.mean.clone()}
+        parts = {"strategy": self.strategy.state_dict(), "optimizer": self.optimizer.state_dict()}
+        return copy.deepcopy(parts | {"mean": self.mean})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.strategy.load_state_dict(state["strategy"])

@@ -30,12 +30,13 @@ class NuAT(LinfRecipe):
             with torch.no_grad():
                 clean = model(images)
 
-            def climbed(_: Images, logits: Logits) -> Tensor:
+            def climbed(x: Images) -> Tensor:
+                logits = model(x)
                 loss = F.cross_entropy(logits, labels)
                 return loss + guided * nuclear(logits - clean) if guided else loss
 
             start = (images + corners(images, self.eps / 2, rng)).clamp(0, 1)
-            x = ascend(model, start, images, climbed, eps=self.eps, step=self.eps, steps=1)
+            x = ascend(start, images, climbed, eps=self.eps, step=self.eps, steps=1)
 
         def lost(model: nn.Module) -> Tensor:
             clean = model(images)

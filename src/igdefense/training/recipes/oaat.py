@@ -79,10 +79,9 @@ class OAAT(MultiStep):
         start = images + uniform(images, min(self.eps / 2, eps), rng)
         with evaluating(model):
             return ascend(
-                model,
                 start,
                 images,
-                lambda _, logits: F.cross_entropy(logits, labels),
+                lambda x: F.cross_entropy(model(x), labels),
                 eps=eps,
                 step=self.step * eps * short,
                 steps=self.steps // short,
@@ -103,13 +102,12 @@ class OAAT(MultiStep):
             with torch.no_grad():
                 original = seen(images)[0]
 
-            def climbed(x: Images, _: Logits) -> Tensor:
+            def climbed(x: Images) -> Tensor:
                 features, logits = seen(x)
                 unlike = (features - original).square().flatten(1).sum(1).mean()
                 return F.cross_entropy(logits, labels) - self.likeness * late * unlike
 
             x = ascend(
-                nn.Identity(),  # `climbed` runs the model itself, to see its features
                 images + uniform(images, eps, rng),
                 images,
                 climbed,

@@ -21,10 +21,9 @@ class PGDAT(MultiStep):
         self, model: nn.Module, images: Images, labels: Labels, step: Step, rng: Generator
     ) -> Objective:
         x = ascend(
-            model,
             images + uniform(images, self.eps, rng),
             images,
-            lambda _, logits: F.cross_entropy(logits, labels),
+            lambda x: F.cross_entropy(model(x), labels),
             eps=self.eps,
             step=self.step * self.eps,
             steps=self.steps,

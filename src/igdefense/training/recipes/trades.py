@@ -38,10 +38,9 @@ def push_away(
         with torch.no_grad():
             clean = model(images)
         return ascend(
-            model,
             start,
             images,
-            lambda _, logits: kl(clean, logits),
+            lambda x: kl(clean, model(x)),
             eps=eps,
             step=step,
             steps=steps,
