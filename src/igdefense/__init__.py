@@ -6,6 +6,7 @@ The data path: model + data -> ranking -> defense -> attacks -> verdicts -> repo
 __version__ = "0.1.0"
 
 from igdefense.models.load import load_model  # noqa: I001  (the order of the data path)
+from igdefense.models.zoo import card_of, zoo
 from igdefense.data.data import Data
 from igdefense.data.datasets import load_data
 from igdefense.layers import Layer, layers
@@ -67,6 +68,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "activation_shift",
+    "card_of",
     "clip_dissect",
     "clip_dissect_layers",
     "compare",
@@ -90,4 +92,5 @@ __all__ = [
     "split",
     "tune",
     "verify",
+    "zoo",
 ]

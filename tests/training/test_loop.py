@@ -196,7 +196,7 @@ def test_held_out_images_are_drawn_by_the_seed_and_not_trained_on() -> None:
 )
 def test_a_watchdog_that_makes_no_sense_is_refused(settings: dict[str, int], says: str) -> None:
     with pytest.raises(SettingError, match=says):
-        Watchdog(**settings)  # type: ignore[arg-type]
+        Watchdog(**settings)
 
 
 @dataclass(frozen=True)

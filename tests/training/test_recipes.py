@@ -9,6 +9,7 @@ from torch import Generator, Tensor, nn
 from igdefense.attacks.pgd import PGD
 from igdefense.attacks.threat import Linf
 from igdefense.errors import SettingError
+from igdefense.models.architectures import build
 from igdefense.randomness import generator
 from igdefense.training.augment import distort
 from igdefense.training.awp import AWP
@@ -25,6 +26,7 @@ from igdefense.training.recipes import (
     NuAT,
 )
 from igdefense.training.recipes.las_at import SIZES, STRIDES
+from igdefense.training.recipes.oaat import eyes
 from training.toy import climbed, divergence, entropy, tiny_batch, tiny_net
 
 EPS = 0.1
@@ -108,17 +110,20 @@ def test_a_guided_step_is_guided_every_other_time(
     step: Step,
 ) -> None:
     net, (images, labels) = tiny_net(), tiny_batch()
+    with torch.no_grad():
+        net.get_parameter("3.weight").mul_(8)  # else the guide agrees with the cross-entropy
     signs = 2 * torch.randint(2, images.shape, generator=rng()) - 1
     start = (images + EPS / 2 * signs).clamp(0, 1)
-    guided = weight * (step.number % 2)
-    x = climbed(
-        start,
-        images,
-        lambda x: entropy(net, x, labels) + guided * apart(net, images, x),
-        EPS,
-        EPS,
-        1,
-    )
+
+    def attacked(guide: float) -> Tensor:
+        def loss(x: Tensor) -> Tensor:
+            return entropy(net, x, labels) + guide * apart(net, images, x)
+
+        return climbed(start, images, loss, EPS, EPS, 1)
+
+    x, otherwise = attacked(weight), attacked(0)
+    assert not torch.equal(x, otherwise)
+    x = x if step.number % 2 else otherwise
     expected = entropy(net, images, labels) + weight * apart(net, images, x)
     torch.testing.assert_close(lost(recipe, net, step), expected)
 
@@ -175,6 +180,18 @@ def test_oaat_keeps_every_other_late_attack_like_the_image() -> None:
     torch.testing.assert_close(lost(OAAT(eps=EPS, steps=4), net, Step(1, 0.875)), expected)
 
 
+@pytest.mark.parametrize("arch", ["resnet18-w2", "preact-resnet18-w2", "wrn-10-1"])
+def test_oaat_sees_a_network_s_penultimate_layer(arch: str) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = build(arch, 3).eval()
+    images = torch.rand(2, 3, 32, 32, generator=rng())
+    seen, logits = eyes(net)(images)
+    torch.testing.assert_close(logits, net(images))
+    torch.testing.assert_close(seen.flatten(1).norm(dim=1), torch.ones(2))
+    assert seen.ndim == 4
+
+
 def test_las_at_attacks_each_image_as_its_strategy_says() -> None:
     net, (images, labels) = tiny_net(), tiny_batch()
     recipe, drawn = LASAT(eps=EPS, steps=3), rng()
@@ -226,8 +243,8 @@ def test_las_at_learns_every_so_many_batches_and_its_state_can_be_kept() -> None
     other.load_state_dict(recipe.state_dict())
     for one in (recipe, other):
         lost(one, net, Step(3))
-    one, two = (one.strategy.state_dict() for one in (recipe, other))
-    torch.testing.assert_close(one, two, rtol=0, atol=0)
+    kept, loaded = (made.strategy.state_dict() for made in (recipe, other))
+    torch.testing.assert_close(loaded, kept, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -98,7 +98,7 @@ class OAAT(MultiStep):
         rng: Generator,
     ) -> Objective:
         with evaluating(model):
-            seen = _eyes(model)
+            seen = eyes(model)
             with torch.no_grad():
                 original = seen(images)[0]
 
@@ -123,7 +123,7 @@ class OAAT(MultiStep):
         return lost
 
 
-def _eyes(model: nn.Module) -> Callable[[Images], tuple[Tensor, Logits]]:
+def eyes(model: nn.Module) -> Callable[[Images], tuple[Tensor, Logits]]:
     """The penultimate layer's output, of unit length at each place, and the logits."""
     layer = default_layer(model)
 
@@ -133,7 +133,8 @@ def _eyes(model: nn.Module) -> Callable[[Images], tuple[Tensor, Logits]]:
             return F.normalize(logits), logits
         with reading(model, layer) as outputs:
             logits = model(images)
-        features = F.normalize(outputs[0], dim=neuron_axis(outputs[0]))
-        return features / features[0, 0].numel() ** 0.5, logits  # the mean over places
+        axis = neuron_axis(outputs[0])
+        places = outputs[0][0].numel() // outputs[0].shape[axis]
+        return F.normalize(outputs[0], dim=axis) / places**0.5, logits  # the mean over places
 
     return see
