@@ -260,8 +260,8 @@ def test_a_recipe_lowers_the_robust_loss_of_a_toy_problem(name: str, awp: bool) 
     images[torch.arange(64), labels] += 0.5  # each class has a bright channel of its own
     before = robust_loss(net, images, labels)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-    for number in range(40):
-        loss = recipe.objective(net, images, labels, Step(number, (number + 1) / 40), drawn)(net)
+    for number in range(25):
+        loss = recipe.objective(net, images, labels, Step(number, (number + 1) / 25), drawn)(net)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -12,7 +12,8 @@ from igdefense.errors import IGDefenseError
 
 ORDER = (
     *("layers", "rank", "compare", "explain", "tune", "defend", "predict", "evaluate", "verify"),
-    *("diff", "cost", "report", "figures", "reproduce", "train", "train-encoder", "data", "demo"),
+    *("diff", "cost", "report", "figures", "reproduce", "models", "train", "train-encoder", "data"),
+    "demo",
 )
 
 
