@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.testing import assert_close
 
 from igdefense.data.data import Data
@@ -19,6 +19,7 @@ from igdefense.family.search import slug
 from igdefense.family.space import default_space, drawn, members, read_space, varied
 from igdefense.models.fingerprint import identity
 from igdefense.models.load import load_model
+from igdefense.models.toys import LinearNet
 from igdefense.rankings.leave_one_out import leave_one_out
 from nets import make_net
 
@@ -117,6 +118,6 @@ def test_rankings_are_made_once_and_kept(
     assert "cannot be made" in str(again.other("cd-ir", "layer4"))  # images of 8 x 8, three names
 
 
-def test_the_layer_of_an_unknown_net_must_be_named(cnn: nn.Module, data: Data) -> None:
+def test_a_net_without_a_layer_before_its_head_must_have_one_named(data: Data) -> None:
     with pytest.raises(SettingError, match="--vary layer=NAME"):
-        Member().build(Probed(cnn, data))
+        Member().build(Probed(LinearNet(classes=3).eval(), data))
