@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 
 from igdefense.models.load import load_model  # noqa: I001  (the order of the data path)
 from igdefense.models.adapters.robustbench import from_robustbench
+from igdefense.models.zoo import card_of, zoo
 from igdefense.data.data import Data
 from igdefense.data.datasets import load_data
 from igdefense.layers import Layer, layers
@@ -83,6 +84,7 @@ __all__ = [
     "__version__",
     "absolute",
     "activation_shift",
+    "card_of",
     "class_masked",
     "clip_dissect",
     "clip_dissect_layers",
@@ -111,4 +113,5 @@ __all__ = [
     "split",
     "tune",
     "verify",
+    "zoo",
 ]

@@ -19,6 +19,7 @@ ORDER = (
         "report",
         "figures",
         "reproduce",
+        "models",
         "train",
         "train-encoder",
         "data",
@@ -110,6 +111,7 @@ from igdefense.cli import (  # noqa: E402
     demo,  # noqa: F401
     diff,  # noqa: F401
     evaluate,  # noqa: F401
+    models,  # noqa: F401
     predict,  # noqa: F401
     ranking,  # noqa: F401
     rankings,  # noqa: F401
