@@ -20,6 +20,7 @@ from benchmarks.hidden import hidden
 from benchmarks.memory import memory
 from benchmarks.penultimate import penultimate
 from benchmarks.row import Row
+from benchmarks.scale import scale
 from benchmarks.soft_wpmi import soft_wpmi, soft_wpmi_memory
 from benchmarks.spread import spread
 from igdefense import __version__
@@ -34,6 +35,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "evaluation": evaluation,
     "autoattack": autoattack,
     "spread": spread,
+    "scale": scale,
 }
 
 

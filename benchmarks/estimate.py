@@ -3,7 +3,7 @@
 `python -m benchmarks.estimate measure` times the attacks on the embedded model, with a tenth of the
 paper's budgets on a few images, and writes `benchmarks/unit-times.json`; `python -m
 benchmarks.estimate` prints the table of docs/scaling.md from that file. Which units a table needs
-is counted by running the code of `igd reproduce` with evaluations that only note what was asked.
+is counted from the plan that `igd reproduce` makes before it runs.
 """
 
 import json
@@ -12,36 +12,27 @@ import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-from unittest.mock import patch
 
 import torch
-from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from igdefense import Ranking, Run, Verdict, defend, evaluate, leave_one_out, load_data, load_model
+from igdefense import defend, evaluate, leave_one_out, load_data, load_model
 from igdefense.attacks.price import price
 from igdefense.attacks.suites import Column, budget_of, the_nine
 from igdefense.attacks.threat import Linf
-from igdefense.expert.suite import columns_of
 from igdefense.models.architectures import build
-from igdefense.models.fingerprint import hash_text
-from igdefense.paper import tables
-from igdefense.paper.bench import SCALES, Bench
+from igdefense.paper.bench import Bench
+from igdefense.paper.estimate import Plan
 from igdefense.paper.published import tables as published
 from igdefense.paper.reproduce import EXPERIMENTS
-from igdefense.rankings.controls import random_for
+from igdefense.paper.scale import SCALES
 from igdefense.verdicts.judge import is_random
-from igdefense.verdicts.remote_store import store_at
-from igdefense.verdicts.units import Setting
 
 FILE = Path(__file__).with_name("unit-times.json")
 TENTH = {"steps": 10, "fab_steps": 10, "square_queries": 500, "rays_queries": 1000}
 EPS = 8 / 255
 SIZES = {"RN18": ("resnet18", 32), "WRN-34-10": ("wrn-34-10", 32), "RN50": ("resnet50", 224)}
 IMAGES = {"imagenet": 5_000}  # RobustBench's; 10,000 elsewhere
-NO_RUNS = ("activation-shift", "loss-surface", "efficiency")
 GPU = 300.0  # times as fast as one core: an assumption, to be replaced by a measurement of yours
 INFERENCE = {"Hedge": 45.0, "SODEF": 1.1, "AntiAdversary": 6.1, "Smoothed": 1.0}  # `igd cost`
 
@@ -55,33 +46,20 @@ class Asked:
     random: bool
 
 
-class Noting(Bench):
-    """Notes the distinct units of the runs asked for, and answers with an empty run."""
-
-    def __init__(self) -> None:
-        scale = replace(SCALES["embedded"], suite="paper", n=4)
-        super().__init__(scale, Path("nowhere"))
-        self.units: dict[str, Asked] = {}
-
-    def ranking(
-        self, method: str, layer: str | None = None, per_class: int | None = None
-    ) -> Ranking:
-        """Drawn, not made: which units there are does not depend on it."""
-        seed = int(hash_text(method, per_class), 16) % 2**31
-        return random_for(self.model, self.data.images[:2], layer or self.scale.layer, seed)
-
-    def run(self, name: str, defense: nn.Module, **asked: Any) -> Run:
-        chosen, eps = asked.get("suite") or "paper", asked.get("eps") or self.scale.eps
-        columns = columns_of(chosen, Linf(eps)) if isinstance(chosen, str) else tuple(chosen)
-        store = store_at("memory://nowhere")
-        setting = Setting(defense, self.model, self.data, columns, self.seed, store)
+def asked_by(name: str) -> list[Asked]:
+    """The distinct units of a table, as `igd reproduce` would run them with the paper's budgets."""
+    bench = Bench(replace(SCALES["embedded"], suite="paper", n=4), Path("nowhere"))
+    plan = Plan(bench)
+    EXPERIMENTS[name].rows(plan)
+    units = {}
+    for defense, columns in plan.runs:
         for column in columns:
-            target = setting.target(column)
-            passes = 1.0 if target is self.model else INFERENCE.get(type(target).__name__, 2.0)
-            self.units[setting.unit(column)] = Asked(column, passes, is_random(target))
-        right = torch.ones(len(self.data), 1, dtype=torch.bool)
-        verdicts = {column.name: Verdict.on_all(column.name, right) for column in columns}
-        return Run(Verdict.on_all("clean", right), verdicts, {"seed": 0})
+            target = bench.model if column.target == "base" else defense
+            on_base = target is bench.model
+            passes = 1.0 if on_base else INFERENCE.get(type(target).__name__, 2.0)
+            key = (repr(column.attack), bench.model if on_base else defense)
+            units[key] = Asked(column, passes, is_random(target))
+    return list(units.values())
 
 
 def measure(images: int = 8) -> None:
@@ -135,21 +113,17 @@ def estimate() -> list[str]:
         "| `igd reproduce` | base models | columns to run | images | core-hours | 8 GPUs |",
         "|---|---|---|---|---|---|",
     ]
-    bench = Noting()
-    for name, experiment in EXPERIMENTS.items():
-        if name in NO_RUNS:
+    for name in EXPERIMENTS:
+        units = asked_by(name)
+        if not units:
             continue
-        bench.units = {}
-        with patch.object(tables, "cost", _no_cost):  # a time of its own, and short
-            experiment.rows(bench)
-        seconds = sum(_seconds(asked, rates) for asked in bench.units.values())
+        seconds = sum(_seconds(asked, rates) for asked in units)
         bases, n = _bases(name), IMAGES.get(name, 10_000)
         hours = sum(seconds * n * work[_kind(base)] / unit for base in bases) / 3600
-        units = f"{len(bench.units)} x {len(bases)}"
         kinds = ", ".join(sorted({_kind(base) for base in bases}))
         lines.append(
-            f"| {name} | {len(bases)} ({kinds}) | {units} | {n:,} | {hours:,.0f} | "
-            f"{_spoken(hours / GPU / 8)} |"
+            f"| {name} | {len(bases)} ({kinds}) | {len(units)} x {len(bases)} | {n:,} | "
+            f"{hours:,.0f} | {_spoken(hours / GPU / 8)} |"
         )
     return lines
 
@@ -183,10 +157,6 @@ def _flops(arch: str, size: int) -> float:
 
 def _spoken(hours: float) -> str:
     return f"{hours:.1f} hours" if hours < 100 else f"{hours / 24:,.0f} days"
-
-
-def _no_cost(_: nn.Module, defenses: dict[str, nn.Module], *__: object, **___: object) -> Any:
-    return SimpleNamespace(rows=[SimpleNamespace(defense=name, ratio=1.0) for name in defenses])
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ StoreOption = Annotated[
     str | None,
     typer.Option(
         metavar="FOLDER-or-URL",
-        help="Where finished units are kept: a folder, shared by all machines, or s3://... ; "
-        ".store beside --out.",
+        help="Where finished units are kept: a folder that all machines share, or an address such "
+        "as s3://bucket/folder; a folder at --out by default.",
     ),
 ]
 

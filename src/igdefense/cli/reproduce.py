@@ -19,9 +19,10 @@ from igdefense.cli.backends import (
 )
 from igdefense.cli.options import SeedOption
 from igdefense.errors import SettingError
-from igdefense.paper.bench import scaled
+from igdefense.paper.missing import device_for
 from igdefense.paper.reproduce import EXPERIMENTS
 from igdefense.paper.reproduce import reproduce as run
+from igdefense.paper.scale import scaled
 
 
 class ScaleName(StrEnum):
@@ -54,6 +55,9 @@ def reproduce(
     data: Annotated[str | None, typer.Option(help="Images to judge on.")] = None,
     probe: Annotated[str | None, typer.Option(help="Images to rank by.")] = None,
     encoder: Annotated[str | None, typer.Option(help="Image-text encoder of CD-IR.")] = None,
+    sodef: Annotated[
+        str | None, typer.Option(help="SODEF's head for that model, from `igd train sodef`.")
+    ] = None,
     n: Annotated[int | None, typer.Option("--n", min=1, help="First N images only.")] = None,
     workers: WorkersOption = 1,
     backend: BackendOption = BackendName.LOCAL,
@@ -61,12 +65,18 @@ def reproduce(
     gpus_per_worker: GpusOption = None,
     cpus_per_worker: CpusOption = 1,
     store: StoreOption = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="cpu, cuda, cuda:1; at the scale paper a GPU if there is one."),
+    ] = None,
     seed: SeedOption = 0,
 ) -> None:
     """Run a table or figure of the paper and print it beside the published numbers.
 
     What is done is kept, and shared between tables: the same command goes on after an
-    interruption, and a second table finds the runs it has in common with the first.
+    interruption, and a second table finds the runs it has in common with the first. `igd report
+    --with OUT/NAME.json` shows it on a page. At the scales small and paper, what is missing and
+    how long it will take is told first.
 
     Example: `igd reproduce ablation`
     """
@@ -79,6 +89,7 @@ def reproduce(
         raise SettingError("Name a table or figure; `igd reproduce --list` lists them.")
     chosen = scaled(
         scale.value,
+        name,
         model=model,
         arch=arch,
         layer=layer,
@@ -86,9 +97,18 @@ def reproduce(
         data=data,
         probe=probe,
         encoder=encoder,
+        sodef=sodef,
         n=n,
     )
     where = backend_for(ctx, backend, workers, address, gpus_per_worker, cpus_per_worker)
-    outcome = run(name, chosen, out, seed=seed, backend=where, store=store)
+    outcome = run(
+        name,
+        chosen,
+        out,
+        seed=seed,
+        backend=where,
+        store=store,
+        device=device_for(device, chosen.name),
+    )
     typer.echo(outcome.table())
     typer.echo(f"-> {out / name}.json")

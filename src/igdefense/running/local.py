@@ -31,6 +31,9 @@ class Local:
         if self.workers < 1:
             raise SettingError(f"workers = {self.workers}; at least 1 is needed.")
 
+    def size(self) -> int:
+        return self.workers
+
     def __enter__(self) -> "Local":
         return self
 

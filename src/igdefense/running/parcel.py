@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+from torch import Tensor, nn
+
 Put = Callable[[bytes], Any]  # into the cluster's object store; gives a reference
 Get = Callable[[Any], bytes]
 
@@ -38,7 +40,8 @@ class Packer:
             if id(thing) not in mine:
                 return None
             if id(thing) not in self._known:
-                self._known[id(thing)] = (thing, uuid4().hex, (self.put(pickle.dumps(thing)),))
+                content = _dumped(thing, lambda _: None)
+                self._known[id(thing)] = (thing, uuid4().hex, (self.put(content),))
             _, name, reference = self._known[id(thing)]
             used[name] = reference
             return name
@@ -77,6 +80,14 @@ def _dumped(thing: object, name_of: Callable[[object], str | None]) -> bytes:
     class Pickler(pickle.Pickler):
         def persistent_id(self, obj: object) -> str | None:
             return name_of(obj)
+
+        def reducer_override(self, obj: object) -> Any:
+            """By way of the CPU: a worker has other GPUs, or none."""
+            if not isinstance(obj, Tensor) or obj.device.type == "cpu":
+                return NotImplemented
+            here = obj.detach().cpu().requires_grad_(obj.requires_grad)
+            kept = nn.Parameter(here, obj.requires_grad) if isinstance(obj, nn.Parameter) else here
+            return kept.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
 
     buffer = io.BytesIO()
     Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(thing)

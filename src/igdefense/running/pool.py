@@ -93,6 +93,10 @@ class Backend(Protocol):
         """Whether workers may be on other machines, which see shared folders at most."""
         ...
 
+    def size(self) -> int:
+        """How many workers there will be."""
+        ...
+
     def __enter__(self) -> "Backend": ...
 
     def __exit__(

@@ -42,6 +42,10 @@ class Ray:
         if self.gpus_per_worker is not None and self.gpus_per_worker < 0:
             raise SettingError(f"gpus_per_worker = {self.gpus_per_worker:g}; expected 0 or more.")
 
+    def size(self) -> int:
+        """How many workers there is room for; asking connects."""
+        return max(1, self._linked().staff.room)
+
     def __enter__(self) -> "Ray":
         return self
 
@@ -57,9 +61,12 @@ class Ray:
         self, job: Job[Any, Task, Result], watch: Watch | None = None
     ) -> "RayPool[Task, Result]":
         """Workers for this job; the first call connects."""
+        return RayPool(self, self._linked(), job, watch or Logged())
+
+    def _linked(self) -> "_Link":
         if self._link is None:
             self._link = _connected(self)
-        return RayPool(self, self._link, job, watch or Logged())
+        return self._link
 
     def close(self) -> None:
         """End the workers and leave the cluster."""
