@@ -156,6 +156,8 @@ def _flops(arch: str, size: int) -> float:
 
 
 def _spoken(hours: float) -> str:
+    if hours < 1:
+        return f"{60 * hours:.0f} minutes"
     return f"{hours:.1f} hours" if hours < 100 else f"{hours / 24:,.0f} days"
 
 
