@@ -25,6 +25,8 @@ from igdefense.defenses.rivals.hedge import Hedge
 from igdefense.defenses.rivals.anti_adversary import AntiAdversary
 from igdefense.defenses.rivals.head import Head, shipped_head
 from igdefense.defenses.rivals.sodef import SODEF
+from igdefense.deploy.exporting import Export, export
+from igdefense.deploy.exported import Exported, load_exported
 from igdefense.verdicts.verdict import Verdict
 from igdefense.verdicts.difference import Difference
 from igdefense.verdicts.curve import Curve
@@ -52,6 +54,8 @@ __all__ = [
     "Data",
     "Difference",
     "Explanation",
+    "Export",
+    "Exported",
     "Head",
     "Hedge",
     "IGDefense",
@@ -76,12 +80,14 @@ __all__ = [
     "diff_runs",
     "evaluate",
     "explain",
+    "export",
     "inverted",
     "layers",
     "leave_one_out",
     "load_data",
     "load_defense",
     "load_encoder",
+    "load_exported",
     "load_model",
     "loss_surface",
     "net_dissect",

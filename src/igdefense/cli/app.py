@@ -11,8 +11,9 @@ from igdefense import __version__
 from igdefense.errors import IGDefenseError
 
 ORDER = (
-    *("layers", "rank", "compare", "explain", "tune", "defend", "predict", "evaluate", "verify"),
-    *("diff", "cost", "report", "figures", "reproduce", "train", "train-encoder", "data", "demo"),
+    *("layers", "rank", "compare", "explain", "tune", "defend", "predict", "export"),
+    *("evaluate", "verify", "diff", "cost", "report", "figures", "reproduce", "train"),
+    *("train-encoder", "data", "demo", "doctor"),
 )
 
 
@@ -99,6 +100,7 @@ from igdefense.cli import (  # noqa: E402
     demo,  # noqa: F401
     diff,  # noqa: F401
     evaluate,  # noqa: F401
+    export,  # noqa: F401
     predict,  # noqa: F401
     ranking,  # noqa: F401
     rankings,  # noqa: F401

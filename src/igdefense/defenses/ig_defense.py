@@ -87,10 +87,11 @@ class IGDefense(nn.Module):
         noisy = self.noise.around(images, keys)
         states = parts.before(_joined(noisy, images)) if parts.separate else None
         if isinstance(states, Tensor):  # noisy and clean inputs shared one batch
-            logits, state = parts.after(states[: len(noisy)]), states[len(noisy) :]
+            count = noisy.shape[0]  # not len(), which would fix the batch of an exported graph
+            logits, state = parts.after(states[:count]), states[count:]
         else:  # the layer cannot be cut off cleanly, or the first call found its trace to be wrong
             logits, state = self.model(noisy), parts.before(images)
-        return logits.unflatten(0, (self.noise.samples, len(images))).mean(0), state
+        return logits.unflatten(0, (self.noise.samples, images.shape[0])).mean(0), state
 
     def _masks_for(self, guess: Tensor, state: State) -> Tensor:
         neurons = neurons_of(activations_of(state))
