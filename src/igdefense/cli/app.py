@@ -99,6 +99,7 @@ from igdefense.cli import (  # noqa: E402
     defense,  # noqa: F401
     demo,  # noqa: F401
     diff,  # noqa: F401
+    doctor,  # noqa: F401
     evaluate,  # noqa: F401
     export,  # noqa: F401
     predict,  # noqa: F401
