@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from igdefense.defenses.noise import Kind, Noise
 from igdefense.defenses.saved import read_folder, write_folder
 from igdefense.errors import ModelError, RankingError, SettingError
-from igdefense.layers import neurons_of, scale_neurons
+from igdefense.layers import neurons_of, scale_neurons, watched
 from igdefense.models.fingerprint import hash_text, identity
 from igdefense.randomness import Key
 from igdefense.rankings.ranking import Ranking
@@ -85,7 +85,9 @@ class IGDefense(nn.Module):
             state = parts.before(images)
             return parts.after(state), state
         noisy = self.noise.around(images, keys)
-        states = parts.before(_joined(noisy, images)) if parts.separate else None
+        # One batch for both, unless somebody watches a layer and expects a row for each image.
+        together = parts.separate and not watched(self.model)
+        states = parts.before(_joined(noisy, images)) if together else None
         if isinstance(states, Tensor):  # noisy and clean inputs shared one batch
             count = noisy.shape[0]  # not len(), which would fix the batch of an exported graph
             logits, state = parts.after(states[:count]), states[count:]
