@@ -24,7 +24,7 @@ SLOW = ("with_art",)  # to import
 def importable(package: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # their own affair
-        pytest.importorskip(package, exc_type=Exception)
+        pytest.importorskip(package, exc_type=ImportError)
 
 
 @pytest.mark.parametrize(

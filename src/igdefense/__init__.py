@@ -40,6 +40,7 @@ from igdefense.analysis.survival import Survival
 from igdefense.analysis.class_disparity import ClassDisparity
 from igdefense.analysis.activation_shift import ActivationShift, activation_shift
 from igdefense.analysis.loss_surface import LossSurface, loss_surface
+from igdefense.report.model_info import ModelInfo
 from igdefense.errors import IGDefenseError
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "IGDefenseError",
     "Layer",
     "LossSurface",
+    "ModelInfo",
     "Ranking",
     "Run",
     "Smoothed",

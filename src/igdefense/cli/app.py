@@ -12,8 +12,8 @@ from igdefense.errors import IGDefenseError
 
 ORDER = (
     *("layers", "rank", "compare", "explain", "tune", "defend", "predict", "export"),
-    *("evaluate", "verify", "diff", "cost", "report", "figures", "reproduce", "train"),
-    *("train-encoder", "data", "demo", "doctor"),
+    *("evaluate", "verify", "diff", "cost", "report", "figures", "model-info"),
+    *("reproduce", "train", "train-encoder", "data", "demo", "doctor"),
 )
 
 
@@ -102,6 +102,7 @@ from igdefense.cli import (  # noqa: E402
     doctor,  # noqa: F401
     evaluate,  # noqa: F401
     export,  # noqa: F401
+    model_info,  # noqa: F401
     predict,  # noqa: F401
     ranking,  # noqa: F401
     rankings,  # noqa: F401

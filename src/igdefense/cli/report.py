@@ -17,6 +17,7 @@ from igdefense.files import refuse_existing
 from igdefense.models.fingerprint import identity
 from igdefense.report.evidence import gather
 from igdefense.report.exhibit import Exhibit
+from igdefense.report.model_info import ModelInfo
 from igdefense.report.page import write_page
 from igdefense.report.prints import require_matplotlib, write_prints
 from igdefense.verdicts.run import Run
@@ -31,7 +32,10 @@ ProbeOption = Annotated[
 ]
 PublishedOption = Annotated[
     Path | None,
-    typer.Option(help='JSON of published accuracies: {"run name": {"IW-WC": 53.3, ...}}.'),
+    typer.Option(
+        help='JSON of published accuracies: {"run name": {"IW-WC": 53.3, ...}}, or a model_info '
+        "file of RobustBench, whose numbers are shown beside the first run."
+    ),
 ]
 
 
@@ -65,12 +69,13 @@ def report(
     if out.suffix.lower() not in (".html", ".htm"):
         raise SettingError(f"{out} does not end in .html; a page is an HTML file.")
     refuse_existing(out, force)
+    exhibits = [exhibit_of(folder, data_dir) for folder in _distinct(runs)]
     evidence = gather(
-        [exhibit_of(folder, data_dir) for folder in _distinct(runs)],
+        exhibits,
         probe=images_for(probe, data_dir, None) if probe else None,
         images=images,
         surface_images=surface_images,
-        published=_published(published),
+        published=_published(published, exhibits[0].name),
     )
     write_page(evidence, out, title=title)
     count = len(evidence.exhibits)
@@ -138,11 +143,13 @@ def _distinct(folders: list[Path]) -> list[Path]:
     return folders
 
 
-def _published(path: Path | None) -> Mapping[str, Mapping[str, float]] | None:
+def _published(path: Path | None, first: str) -> Mapping[str, Mapping[str, float]] | None:
     if path is None:
         return None
     try:
         record = json.loads(path.read_text())
+        if "clean_acc" in record:
+            return {first: ModelInfo.from_json(record, str(path)).published}
         return {
             str(run): {str(row): float(value) for row, value in rows.items()}
             for run, rows in record.items()
