@@ -45,7 +45,7 @@ def test_what_makes_no_sense_is_refused(refused: Refused, defended: str) -> None
     assert "--trust" in refused("predict", "theirs.pt2")
     Path("bad.onnx").write_bytes(b"anything")
     assert "cannot be run by ONNX Runtime" in refused("predict", "bad.onnx")
-    assert "No such file" in refused("predict", "none.onnx")
+    assert "There is no file" in refused("predict", "none.onnx")
     assert "is an exported graph" in refused("predict", "bad.onnx", "--keep", 3)
 
 

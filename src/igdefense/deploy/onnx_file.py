@@ -53,11 +53,10 @@ class OnnxGraph:
         options = runtime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         options.log_severity_level = 4
+        if not path.is_file():
+            raise ModelError(f"There is no file {path}.")
         try:
-            data = path.read_bytes()  # weights in other files are not followed
-            self.session = runtime.InferenceSession(data, options, ["CPUExecutionProvider"])
-        except OSError:
-            raise
+            self.session = runtime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
         except Exception as error:  # ONNX Runtime's errors have no common parent
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
             raise ModelError(f"{path} cannot be run by ONNX Runtime ({reason}).") from error
