@@ -15,7 +15,11 @@ from igdefense.errors import ModelError, SettingError
 from nets import make_net
 
 DRAWS = 1000
-SOME = [("embedded", "frozen", ".onnx"), ("wide", "off", ".onnx")]  # the others are slow tests
+SOME = [
+    ("embedded", "frozen", ".onnx"),
+    ("wide", "off", ".onnx"),
+    ("vit", "frozen", ".pt2"),
+]  # the others are slow tests
 EVERY = [(n, noise, s) for n in NAMES for noise in ("off", "frozen") for s in (".onnx", ".pt2")]
 
 
