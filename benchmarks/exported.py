@@ -20,9 +20,9 @@ def exported(batches: tuple[int, ...] = (1, 32), rounds: int = 5, calls: int = 1
     model, test = load_model("embedded"), load_data("embedded:test")
     ranking = leave_one_out(model, probe(100), LAYER, progress=False)
     noisy, plain = (defend(model, ranking, keep=16, sigma=sigma) for sigma in (4 / 255, 0.0))
-    rows: list[Row] = []
+    rows, shown = list[Row](), test.images[:3]
     for runtime, suffix in FILES.items():
-        base, one, none = (through_file(net, suffix, test.images) for net in (model, noisy, plain))
+        base, one, none = (through_file(net, suffix, shown) for net in (model, noisy, plain))
         pairs = (
             ("exported defense, one noise sample", one, "exported base", base),
             ("exported defense, no smoothing", none, "exported base", base),
@@ -41,7 +41,7 @@ def exported(batches: tuple[int, ...] = (1, 32), rounds: int = 5, calls: int = 1
 def through_file(net: nn.Module, suffix: str, images: Tensor) -> nn.Module:
     """The net as its exported file computes it."""
     with tempfile.TemporaryDirectory() as folder:
-        path = export(net, Path(folder) / f"graph{suffix}", images=images[:3]).path
+        path = export(net, Path(folder) / f"graph{suffix}", images=images).path
         return load_exported(path, trust=True)
 
 

@@ -53,11 +53,24 @@ class IGDefense(nn.Module):
         self._split_at()
         self.eval()
 
-    def forward(self, images: Images, keys: Sequence[Key] | None = None) -> Logits:
-        """Logits; `keys`, one per image, make the noise independent of the batch."""
-        first, state = self._first_pass(images, keys)
+    def forward(
+        self, images: Images, keys: Sequence[Key] | None = None, shared: Tensor | None = None
+    ) -> Logits:
+        """Logits; `keys`, one per image, make the noise independent of the batch.
+
+        Where many draws are made on the same images, `shared` says what `shared(images)` said.
+        """
+        first, state = self._first_pass(images, keys, shared)
         guess = (first / self.temperature).softmax(dim=1)
         return self.second_pass(state, guess @ self._masks_for(guess, state))
+
+    def shared(self, images: Images) -> Tensor | None:
+        """What does not change from draw to draw, the clean activations; None if not separable."""
+        parts = self._split_at()
+        if self.noise.sigma == 0 or not parts.separate:
+            return None
+        state = parts.before(images)
+        return state if isinstance(state, Tensor) else None
 
     def pseudo_label(self, images: Images, keys: Sequence[Key] | None = None) -> Tensor:
         """The soft pseudo-label of the first pass: images x classes."""
@@ -77,7 +90,9 @@ class IGDefense(nn.Module):
         masked = scale_neurons(activations_of(state), mask)
         return self._split_at().resume(with_activations(state, masked))
 
-    def _first_pass(self, images: Images, keys: Sequence[Key] | None) -> tuple[Logits, State]:
+    def _first_pass(
+        self, images: Images, keys: Sequence[Key] | None, shared: Tensor | None = None
+    ) -> tuple[Logits, State]:
         """Mean logits under noise, and the clean input's state at the layer."""
         parts = self._split_at()
         state: State
@@ -85,6 +100,9 @@ class IGDefense(nn.Module):
             state = parts.before(images)
             return parts.after(state), state
         noisy = self.noise.around(images, keys)
+        if shared is not None:
+            logits = self.model(_quick(noisy))
+            return logits.unflatten(0, (self.noise.samples, images.shape[0])).mean(0), shared
         # One batch for both, unless somebody watches a layer and expects a row for each image.
         together = parts.separate and not watched(self.model)
         states = parts.before(_joined(noisy, images)) if together else None
@@ -141,9 +159,14 @@ class IGDefense(nn.Module):
 
 
 def _joined(noisy: Tensor, images: Images) -> Tensor:
-    """Both in one batch; on a CPU in the memory format in which convolutions are faster."""
-    both = torch.cat([noisy, images])
-    return both.contiguous(memory_format=torch.channels_last) if not both.is_cuda else both
+    """Both in one batch."""
+    return _quick(torch.cat([noisy, images]))
+
+
+def _quick(images: Images) -> Images:
+    """On a CPU, in the memory format in which convolutions are faster."""
+    on_cpu = images.device.type == "cpu"
+    return images.contiguous(memory_format=torch.channels_last) if on_cpu else images
 
 
 def defend(

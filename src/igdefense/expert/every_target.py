@@ -21,7 +21,7 @@ from igdefense.attacks.climb import FRESH, WARM, climb
 from igdefense.attacks.losses import Loss, Losses, cw, targeted_cw
 from igdefense.attacks.objective import likeliest_targets
 from igdefense.attacks.threat import Threat
-from igdefense.attacks.views import View, as_view
+from igdefense.attacks.views import View, as_view, sharing
 from igdefense.randomness import Streams
 from igdefense.types import Images, Labels
 
@@ -140,6 +140,7 @@ def asked(view: View, x: Images, labels: Labels) -> tuple[Losses, Losses]:
     """The share of the view's draws that are wrong about each image, and the mean margin."""
     rate = torch.zeros(len(x), dtype=x.dtype, device=x.device)
     margin = torch.zeros_like(rate)
+    view = sharing(view, x, view.samples)
     for _ in range(view.samples):
         logits = view(x)
         rate += logits.argmax(1) != labels
