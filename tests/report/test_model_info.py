@@ -9,6 +9,7 @@ import pytest
 
 from handmade import handmade
 from igdefense import ModelInfo
+from igdefense.cli.report import read_published
 from igdefense.errors import DataError
 
 # The fields of an entry whose defense was broken by others than AutoAttack.
@@ -38,6 +39,14 @@ def test_a_file_of_theirs_comes_back_as_it_was(tmp_path: Path) -> None:
     assert info.eps == 8 / 255
     info.save(tmp_path / "again.json")
     assert json.loads((tmp_path / "again.json").read_text()) == THEIRS
+
+
+def test_the_page_shows_their_numbers_beside_the_first_run(tmp_path: Path) -> None:
+    (tmp_path / "theirs.json").write_text(json.dumps(THEIRS))
+    shown = read_published(tmp_path / "theirs.json", "base")
+    assert shown == {"base": {"clean": 93.73, "autoattack": 71.28, "IW-WC": 64.2}}
+    (tmp_path / "ours.json").write_text('{"lo-ir": {"IW-WC": 53.3}}')
+    assert read_published(tmp_path / "ours.json", "base") == {"lo-ir": {"IW-WC": 53.3}}
 
 
 def test_what_benchmark_writes_is_in_shares_and_has_empty_fields() -> None:

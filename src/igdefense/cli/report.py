@@ -75,7 +75,7 @@ def report(
         probe=images_for(probe, data_dir, None) if probe else None,
         images=images,
         surface_images=surface_images,
-        published=_published(published, exhibits[0].name),
+        published=read_published(published, exhibits[0].name),
     )
     write_page(evidence, out, title=title)
     count = len(evidence.exhibits)
@@ -143,7 +143,8 @@ def _distinct(folders: list[Path]) -> list[Path]:
     return folders
 
 
-def _published(path: Path | None, first: str) -> Mapping[str, Mapping[str, float]] | None:
+def read_published(path: Path | None, first: str) -> Mapping[str, Mapping[str, float]] | None:
+    """Published accuracies by run; RobustBench's files name no run, so theirs go to the first."""
     if path is None:
         return None
     try:
