@@ -23,9 +23,10 @@ from igdefense.rankings.controls import random_for, shuffled
 CNN = "shell_nets:cnn"
 COMMANDS = [
     *("layers", "rank", "compare", "explain", "tune", "defend", "predict"),
-    *("cost", "train", "data", "demo"),
+    *("search", "cost", "models", "train", "data", "demo"),
 ]
 SPOKEN = [*[(name,) for name in COMMANDS], ("data", "cifar10"), ("data", "show")]
+SPOKEN += [("models", "card"), ("models", "measure")]
 
 
 def table(text: str) -> list[dict[str, str]]:

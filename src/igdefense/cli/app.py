@@ -12,7 +12,19 @@ from igdefense.errors import IGDefenseError
 
 ORDER = (
     *("layers", "rank", "compare", "explain", "tune", "defend", "predict", "evaluate", "verify"),
-    *("diff", "cost", "report", "figures", "reproduce", "train", "train-encoder", "data", "demo"),
+    *(
+        "diff",
+        "search",
+        "cost",
+        "report",
+        "figures",
+        "reproduce",
+        "models",
+        "train",
+        "train-encoder",
+        "data",
+        "demo",
+    ),
 )
 
 
@@ -99,11 +111,13 @@ from igdefense.cli import (  # noqa: E402
     demo,  # noqa: F401
     diff,  # noqa: F401
     evaluate,  # noqa: F401
+    models,  # noqa: F401
     predict,  # noqa: F401
     ranking,  # noqa: F401
     rankings,  # noqa: F401
     report,  # noqa: F401
     reproduce,  # noqa: F401
+    search,  # noqa: F401
     train,  # noqa: F401
     train_encoder,  # noqa: F401
 )

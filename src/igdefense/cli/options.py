@@ -34,9 +34,9 @@ ModelArg = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="'embedded', a checkpoint file (with --arch), robustbench:DATASET/THREAT/MODEL, "
-        "timm:NAME, torchvision:NAME, transformers:FOLDER-or-NAME (?pretrained=false for random "
-        "weights), or package.module:function.",
+        help="'embedded', a name of `igd models`, a checkpoint (with --arch), robustbench:"
+        "DATASET/THREAT/MODEL, timm:NAME, torchvision:NAME, transformers:FOLDER-or-NAME "
+        "(?pretrained=false for random weights), or package.module:function.",
     ),
 ]
 ArchOption = Annotated[
@@ -59,7 +59,7 @@ DataOption = Annotated[
     typer.Option(
         help="embedded:probe|test, cifar10:train|test, cifar100:train|test, "
         "imagenet:train|val|first-5000|robustbench, folder:PATH, hf:PATH-or-NAME[:SPLIT], or a "
-        ".npz file.",
+        ".npz file; a slice of it: 'embedded:test[500:800]'.",
     ),
 ]
 DataDirOption = Annotated[
@@ -102,6 +102,14 @@ BatchOption = Annotated[
 def images_for(spec: str, data_dir: Path | None, n: int | None, size: int | None = None) -> Data:
     """The data that --data, --data-dir, --n and --size name."""
     return load_data(spec, root=data_dir, n=n, size=size)
+
+
+def one_of_several(
+    spec: str, data_dir: Path | None, n: int | None = None, size: int | None = None
+) -> Data:
+    """As `images_for`, where --data-dir and --size are for some of several data sets only."""
+    root = data_dir if spec.startswith("cifar10:") else None
+    return load_data(spec, root=root, n=n, size=size if spec.startswith("folder:") else None)
 
 
 def check_classes(data: Data, logits: int) -> None:

@@ -2,6 +2,7 @@
 
 import difflib
 import logging
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 FORMS = (
     "embedded:probe, embedded:test, cifar10:train, cifar10:test, cifar100:train, cifar100:test, "
     "imagenet:train, imagenet:val, imagenet:first-5000, imagenet:robustbench, folder:PATH, "
-    "hf:PATH-or-NAME[:SPLIT] or FILE.npz"
+    "hf:PATH-or-NAME[:SPLIT] or FILE.npz, and a slice of it: embedded:test[500:800]"
 )
 NAMED = {
     "embedded": ("probe", "test"),
@@ -43,11 +44,22 @@ def load_data(
 
     `size` resizes and crops the images of a folder, of ImageNet (224 by default) or of `hf:`;
     `folder:PATH?crop=Crop288` names the crop as RobustBench does.
+    `SPEC[from:to]`, as in `embedded:test[500:800]`, are the images at these positions.
     """
     if n is not None and n < 1:
         raise SettingError(f"n must be at least 1, got {n}.")
     if size is not None and size < 1:
         raise SettingError(f"size must be at least 1, got {size}.")
+    sliced = re.fullmatch(r"(.+)\[(\d*):(\d*)\]", spec)
+    if sliced and not Path(spec.removeprefix("folder:")).exists():
+        first, last = (int(part) if part else None for part in sliced.groups()[1:])
+        whole = _whole(sliced[1], root, last, size)
+        return _first(_slice(whole, first or 0, spec), n, spec)
+    return _whole(spec, root, n, size)
+
+
+def _whole(spec: str, root: Path | None, n: int | None, size: int | None) -> Data:
+    """The first `n` images of data that are no slice."""
     named, _, option = spec.partition("?crop=")
     kind, _, name = named.partition(":")
     if (size is not None or option) and kind not in SIZED:
@@ -81,6 +93,12 @@ def _crop(kind: str, option: str, size: int | None) -> Crop | None:
     if size is None:
         return None
     return Crop.imagenet(size) if kind == "imagenet" else Crop.whole(size)
+
+
+def _slice(data: Data, first: int, spec: str) -> Data:
+    if first >= len(data):
+        raise DataError(f"{spec} holds no images: there are {len(data):,} up to its end.")
+    return data[first:]
 
 
 def _first(data: Data, n: int | None, what: str) -> Data:

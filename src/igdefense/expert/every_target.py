@@ -55,14 +55,17 @@ class EveryTarget:
         start: Images | None = None,
         chooser: View | nn.Module | None = None,
     ) -> Images:
-        seen = as_view(view)
+        aim, targets = self.plan(as_view(view), images, labels)
+        chase = Chase(self.threat, self.steps, start, chooser)
+        return chase(aim, targets, images, labels, rng)
+
+    def plan(self, view: View, images: Images, labels: Labels) -> tuple[Aim, Tensor]:
+        """What to climb towards a target, and the targets of each image; children have others."""
 
         def aim(left: Tensor, goal: Labels) -> tuple[View, Loss]:
-            return seen[left], partial(targeted_cw, targets=goal)
+            return view[left], partial(targeted_cw, targets=goal)
 
-        return Chase(self.threat, self.steps, start, chooser)(
-            aim, likeliest_targets(seen, images, labels, self.targets), images, labels, rng
-        )
+        return aim, likeliest_targets(view, images, labels, self.targets)
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,10 +44,10 @@ class RelaxedDefense(nn.Module):
         self, images: Images, keys: Sequence[Key] | None = None, shared: Tensor | None = None
     ) -> Logits:
         first, state = self.defense._first_pass(images, keys, shared)
-        hard = (first.detach() / self.defense.temperature).softmax(1)
+        hard = self.defense.guess(first.detach())
         soft = (first / self.temperature).softmax(1)
         guess = hard + (soft - soft.detach())  # the difference is 0, and has a gradient
-        return self.defense.second_pass(state, guess @ self.defense.masks.to(guess))
+        return self.defense.answer(state, guess)
 
     def identity(self) -> str:
         return hash_text(type(self).__name__, identity(self.defense), self.temperature)
