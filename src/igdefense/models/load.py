@@ -36,8 +36,8 @@ PACKAGES: Mapping[str, Callable[..., nn.Module]] = {
 }
 FORMS = (
     "'embedded', a name of `igd models`, a checkpoint file with --arch, "
-    "robustbench:DATASET/THREAT/MODEL, timm:NAME, torchvision:NAME, transformers:FOLDER-or-NAME, or "
-    "package.module:function"
+    "robustbench:DATASET/THREAT/MODEL, timm:NAME, torchvision:NAME, transformers:FOLDER-or-NAME, "
+    "or package.module:function"
 )
 
 
