@@ -31,6 +31,8 @@ from igdefense.defenses.rivals.hedge import Hedge
 from igdefense.defenses.rivals.anti_adversary import AntiAdversary
 from igdefense.defenses.rivals.head import Head, shipped_head
 from igdefense.defenses.rivals.sodef import SODEF
+from igdefense.deploy.exporting import Export, export
+from igdefense.deploy.exported import Exported, load_exported
 from igdefense.verdicts.verdict import Verdict
 from igdefense.verdicts.difference import Difference
 from igdefense.verdicts.curve import Curve
@@ -48,6 +50,7 @@ from igdefense.analysis.survival import Survival
 from igdefense.analysis.class_disparity import ClassDisparity
 from igdefense.analysis.activation_shift import ActivationShift, activation_shift
 from igdefense.analysis.loss_surface import LossSurface, loss_surface
+from igdefense.report.model_info import ModelInfo
 from igdefense.errors import IGDefenseError
 
 __all__ = [
@@ -63,6 +66,8 @@ __all__ = [
     "Data",
     "Difference",
     "Explanation",
+    "Export",
+    "Exported",
     "Head",
     "Hedge",
     "IGDefense",
@@ -71,6 +76,7 @@ __all__ = [
     "LayeredDefense",
     "LossSurface",
     "Member",
+    "ModelInfo",
     "Outcome",
     "Probed",
     "Ranking",
@@ -96,6 +102,7 @@ __all__ = [
     "diff_runs",
     "evaluate",
     "explain",
+    "export",
     "from_robustbench",
     "inverted",
     "layers",
@@ -103,6 +110,7 @@ __all__ = [
     "load_data",
     "load_defense",
     "load_encoder",
+    "load_exported",
     "load_model",
     "loss_surface",
     "net_dissect",

@@ -35,8 +35,8 @@ PACKAGES: Mapping[str, Callable[..., nn.Module]] = {
     "transformers": load_transformers,
 }
 FORMS = (
-    "'embedded', a name of `igd models`, a checkpoint file with --arch, "
-    "robustbench:DATASET/THREAT/MODEL, timm:NAME, torchvision:NAME, transformers:FOLDER-or-NAME, "
+    "'embedded', a name of `igd models`, a checkpoint file with --arch, robustbench:"
+    "DATASET/THREAT/MODEL, timm:NAME, torchvision:NAME, transformers:FOLDER-or-NAME "
     "or package.module:function"
 )
 
