@@ -46,7 +46,9 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def _others() -> list[str]:
     pages = (ROOT / "docs" / "api").glob("*.md")
-    parts = [part for page in pages for line in NAMES.findall(page.read_text()) for part in line.split()]
+    parts = [
+        part for page in pages for line in NAMES.findall(page.read_text()) for part in line.split()
+    ]
     named = {path for part in parts for path in names_of(part)}
     whole = exported(ROOT / "src" / "igdefense" / "__init__.py")
     return [path for path in whole if path not in named]

@@ -72,7 +72,9 @@ def run_igd(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
         assert end.value.code == 0, line
 
 
-def follow(page: list[Block], folder: Path, monkeypatch: pytest.MonkeyPatch, *, shell: bool) -> None:
+def follow(
+    page: list[Block], folder: Path, monkeypatch: pytest.MonkeyPatch, *, shell: bool
+) -> None:
     """Write, run and type what the blocks say, in one go and in `folder`."""
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))

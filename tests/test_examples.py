@@ -1,0 +1,26 @@
+"""The examples run as they are, and stay short."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+
+from rankings.checkpoints import package
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+NEEDS = {"timm_vit": "timm"}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_the_example_runs(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if example.stem in NEEDS:
+        package(NEEDS[example.stem])
+    monkeypatch.chdir(tmp_path)
+    with torch.random.fork_rng():
+        runpy.run_path(str(example), run_name="__main__")
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_the_example_is_short(example: Path) -> None:
+    assert len(example.read_text().splitlines()) < 40
