@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from documentation.pictures import climbs, diagrams, inside, searches, transfers
-from documentation.pictures.canvas import write
+from documentation.pictures.canvas import written
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 PICTURES: dict[str, Callable[[], Figure]] = {
@@ -34,7 +34,7 @@ PICTURES: dict[str, Callable[[], Figure]] = {
 def main(names: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
     for name in names or PICTURES:
-        write(PICTURES[name](), FOLDER / f"{name}.svg")
+        (FOLDER / f"{name}.svg").write_text(written(PICTURES[name]()))
         print(f"{name}.svg")
 
 

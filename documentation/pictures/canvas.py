@@ -2,8 +2,6 @@
 
 import io
 import re
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -44,11 +42,12 @@ def panels(count: int = 1, *, height: float = 2.7, width: float = 7.4) -> tuple[
     return figure, list(found[0])
 
 
-def write(figure: Figure, path: Path) -> None:
+def written(figure: Figure) -> str:
     """An SVG without a date, so that drawing it again changes nothing, to a tenth of a point."""
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    path.write_text(re.sub(r' d="([^"]*)"', lambda found: _shorter(found[1]), text.getvalue()))
+    short = re.sub(r' d="([^"]*)"', lambda found: _shorter(found[1]), text.getvalue())
+    return re.sub(r"[ \t]+$", "", short, flags=re.MULTILINE)
 
 
 def _shorter(outline: str) -> str:
@@ -68,8 +67,8 @@ def box(
 
 def arrow(
     axes: Axes,
-    start: Sequence[float],
-    end: Sequence[float],
+    start: tuple[float, float],
+    end: tuple[float, float],
     text: str = "",
     *,
     colour: str = INK,
@@ -88,7 +87,7 @@ def arrow(
         "shrinkB": 0,
         "mutation_scale": 9,
     }
-    axes.annotate("", xy=tuple(end), xytext=tuple(start), arrowprops=style)
+    axes.annotate("", xy=end, xytext=start, arrowprops=style)
     if text:
         middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2 + above)
         axes.text(*middle, text, ha="center", va="center", fontsize=8, color=colour)

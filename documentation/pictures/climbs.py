@@ -1,4 +1,4 @@
-"""Attacks that follow the gradient: one step, many steps, steps that shrink, one target at a time."""
+"""Attacks that follow the gradient: one step, many, shrinking ones, one target at a time."""
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,7 +16,7 @@ from documentation.pictures.plane import (
     regions,
     trail,
 )
-from igdefense.attacks import APGD, FABT, FGSM, PGD, Linf, TargetedAPGD
+from igdefense.attacks import APGD, FABT, FGSM, PGD, Attack, Linf, TargetedAPGD
 from igdefense.randomness import Streams
 
 EPS = 0.2
@@ -27,7 +27,7 @@ def gradient() -> Figure:
     """FGSM, PGD and APGD from the same image."""
     figure, axes = panels(3)
     clean, threat = image(0.42, 0.45), Linf(EPS)
-    attacks = {
+    attacks: dict[str, Attack] = {
         "FGSM: one step of ε": FGSM(threat=threat),
         "PGD: steps of ε/4": PGD(threat=threat, steps=12),
         "APGD: first 2ε, then halved": APGD(threat=threat, steps=30, best="highest"),

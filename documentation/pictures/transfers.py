@@ -1,5 +1,7 @@
 """Attacks made elsewhere: why noise saves points near the boundary and not those deep behind it."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from matplotlib.figure import Figure
@@ -47,7 +49,7 @@ def noise() -> Figure:
 
 
 def _stopped(clean: Tensor, threat: Linf) -> Tensor:
-    """The first wrong point of small steps: what is left of an attack that stops when it succeeds."""
+    """The first wrong point of small steps, as of an attack that stops when it succeeds."""
     x = clean
     for _ in range(200):
         x = x.detach().requires_grad_()
@@ -68,8 +70,8 @@ def eot() -> Figure:
             views = [EoT(Keyed(net, Streams([100 * number + i])), samples) for i in range(6)]
             slopes = torch.stack([_slope(v, image(float(p), float(q)), samples) for v in views])
             slopes = slopes / slopes.norm(dim=1, keepdim=True)
-            where, size = {"angles": "xy", "scale_units": "xy", "scale": 9}, 0.006
-            panel.quiver([p] * 6, [q] * 6, *slopes.T, **where, width=size, color=INK)
+            look: Any = {"angles": "xy", "scale_units": "xy", "scale": 9, "width": 0.006}
+            panel.quiver([p] * 6, [q] * 6, *slopes.T, color=INK, **look)
             panel.plot(p, q, "o", color=RIGHT, ms=3.5)
     return figure
 
@@ -104,5 +106,4 @@ def temperature() -> Figure:
     axes[1].set(ylim=(1e-9, 5), xlim=(0, 30), title="slope in the right logit, single precision")
     axes[1].set_xlabel("lead of the right class")
     axes[1].legend(loc="lower left")
-    figure.get_layout_engine().set(wspace=0.08)  # type: ignore[union-attr]
     return figure
