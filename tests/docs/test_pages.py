@@ -18,8 +18,8 @@ INTO = "## Into the project"
 HOW_TO = ("add-an-attack.md", "add-a-ranking.md", "add-a-rival.md")
 TUTORIAL = "tutorial.md"
 FEWER = {  # the tutorial's numbers, small enough for every day
-    r"--n \d+": "--n 20",
-    r"(igd evaluate.*)--n 20": r"\1--n 2",
+    r"--n \d+": "--n 10",
+    r"(igd evaluate.*)--n 10": r"\1--n 2",
     r"--suite quick": "--suite quick --budget steps=2 --budget rays_queries=10 --budget "
     "square_queries=5 --budget fab_steps=2 --draws 2",
     r"igd report.*\n": "",  # tested by itself, and drawing the neurons takes a while
