@@ -20,6 +20,7 @@ from benchmarks.hidden import hidden
 from benchmarks.memory import memory
 from benchmarks.penultimate import penultimate
 from benchmarks.row import Row
+from benchmarks.scale import scale
 from benchmarks.soft_wpmi import soft_wpmi, soft_wpmi_memory
 from igdefense import __version__
 
@@ -32,6 +33,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "soft-wpmi-memory": soft_wpmi_memory,
     "evaluation": evaluation,
     "autoattack": autoattack,
+    "scale": scale,
 }
 
 

@@ -13,7 +13,7 @@ from igdefense.attacks.objective import likeliest
 from igdefense.expert.every_target import EveryTarget
 from igdefense.expert.features import MaskedActivations
 from igdefense.expert.joint_mask import BothPasses, JointMask
-from igdefense.expert.self_transfer import OtherRanking
+from igdefense.expert.self_transfer import OTHER_SEED
 from igdefense.randomness import Streams
 
 EPS, COUNT = 8 / 255, 24
@@ -104,18 +104,15 @@ def features() -> Figure:
 
 def relatives() -> Figure:
     """Which of one class's neurons the relatives of A12 keep."""
-    own, defense = embedded.ranking(), embedded.defense()
+    own = embedded.ranking()
     label = list(igd.load_data("embedded:test", n=1).class_names).index("cat")
     order = own.order[label]
-    rankings = {
-        kind: OtherRanking(kind=kind)._ranking(defense) for kind in ("absolute", "shuffled")
-    }
     rows = {
         "deployed, k = 16": own.masks(16),
         "self-half, k = 8": own.masks(8),
         "self-double, k = 32": own.masks(32),
-        "self-absolute, k = 16": rankings["absolute"].masks(16),
-        "self-shuffled, k = 16": rankings["shuffled"].masks(16),
+        "self-absolute, k = 16": igd.absolute(own).masks(16),
+        "self-shuffled, k = 16": igd.shuffled(own, OTHER_SEED).masks(16),
     }
     kept = torch.stack([masks[label][order] for masks in rows.values()])
     figure, axes = panels(1, height=1.9)

@@ -6,6 +6,7 @@ The data path: model + data -> ranking -> defense -> attacks -> verdicts -> repo
 __version__ = "0.1.0"
 
 from igdefense.models.load import load_model  # noqa: I001  (the order of the data path)
+from igdefense.models.adapters.robustbench import from_robustbench
 from igdefense.data.data import Data
 from igdefense.data.datasets import load_data
 from igdefense.layers import Layer, layers
@@ -16,9 +17,13 @@ from igdefense.rankings.clip_dissect import clip_dissect, clip_dissect_layers
 from igdefense.rankings.encoders.encoder import load_encoder
 from igdefense.rankings.net_dissect import net_dissect
 from igdefense.rankings.controls import inverted, shuffled
+from igdefense.rankings.combined import absolute, combined
 from igdefense.rankings.compare import Comparison, compare
 from igdefense.rankings.explain import Explanation, explain
 from igdefense.defenses.ig_defense import IGDefense, defend, load_defense
+from igdefense.defenses.averaged import AveragedDefense
+from igdefense.defenses.layered import LayeredDefense
+from igdefense.defenses.static_head import StaticHead, class_masked, spectral
 from igdefense.defenses.smoothing import Smoothed
 from igdefense.defenses.tune import Tuning, tune
 from igdefense.defenses.rivals.hedge import Hedge
@@ -33,6 +38,10 @@ from igdefense.verdicts.evaluate import evaluate
 from igdefense.verdicts.curves import curves
 from igdefense.verdicts.diff import diff_runs
 from igdefense.verdicts.verify import verify
+from igdefense.family.member import Member
+from igdefense.family.probed import Probed
+from igdefense.family.outcome import Outcome
+from igdefense.family.search import search
 from igdefense.analysis.cost import Cost, Costs, cost
 from igdefense.analysis.survival import Survival
 from igdefense.analysis.class_disparity import ClassDisparity
@@ -44,6 +53,7 @@ __all__ = [
     "SODEF",
     "ActivationShift",
     "AntiAdversary",
+    "AveragedDefense",
     "ClassDisparity",
     "Comparison",
     "Cost",
@@ -57,18 +67,26 @@ __all__ = [
     "IGDefense",
     "IGDefenseError",
     "Layer",
+    "LayeredDefense",
     "LossSurface",
+    "Member",
+    "Outcome",
+    "Probed",
     "Ranking",
     "Run",
     "Smoothed",
     "Split",
+    "StaticHead",
     "Survival",
     "Tuning",
     "Verdict",
     "__version__",
+    "absolute",
     "activation_shift",
+    "class_masked",
     "clip_dissect",
     "clip_dissect_layers",
+    "combined",
     "compare",
     "cost",
     "curves",
@@ -76,6 +94,7 @@ __all__ = [
     "diff_runs",
     "evaluate",
     "explain",
+    "from_robustbench",
     "inverted",
     "layers",
     "leave_one_out",
@@ -85,8 +104,10 @@ __all__ = [
     "load_model",
     "loss_surface",
     "net_dissect",
+    "search",
     "shipped_head",
     "shuffled",
+    "spectral",
     "split",
     "tune",
     "verify",

@@ -1,6 +1,12 @@
-"""Find, read and edit a layer by its name; split a model there, f = h ∘ A. All hooks live here."""
+"""Find, read and edit a layer by its name; split a model there, f = h ∘ A. All hooks live here.
+
+A 4-D output has its neurons on axis 1. Where a model keeps them on the last axis (Swin, some
+ConvNeXts) the layer is named with `@nhwc`, `layers.3@nhwc`: its output is then seen with the
+neurons on axis 1 by everything here, and turned back for the model.
+"""
 
 import difflib
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +18,9 @@ from torch import Tensor, nn
 from igdefense.errors import LayerError, LayerNotFoundError
 from igdefense.types import Activations, Images, Logits
 
+log = logging.getLogger(__name__)
 Edit = Callable[[Tensor], Tensor]
+LAST = "@nhwc"
 
 
 @dataclass(frozen=True)
@@ -32,29 +40,60 @@ class Layer:
 def layers(model: nn.Module, images: Images) -> list[Layer]:
     """Every layer whose one output is a tensor with neurons, in the order the model calls them."""
     found: dict[str, list[Any]] = {}
+    for call in calls(model, images[:1])[0]:
+        found.setdefault(call.name, []).append(call.output)
+    listed = []
+    for name, (out, *more) in found.items():
+        if more or _complaint(out) is not None or len(out) != 1:
+            continue
+        known = f"{name}{LAST}" if _looks_last(out) else name
+        neurons = neurons_of(channels_first(out, known))
+        listed.append(Layer(known, tuple(out.shape[1:]), neurons, type(find(model, name)).__name__))
+    return listed
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A module's call in a forward pass; tensors are copies, as in-place work may follow."""
+
+    name: str
+    module: nn.Module
+    input: Any
+    output: Any
+
+
+@torch.no_grad()
+def calls(model: nn.Module, images: Images) -> tuple[list[Call], Logits]:
+    """Every call of a submodule, in the order in which they end, and what the model returns."""
+    made: list[Call] = []
     names = {module: name for name, module in model.named_modules() if name}
+    inputs: dict[nn.Module, Any] = {}
 
-    def record(module: nn.Module, _: object, output: object) -> None:
-        found.setdefault(names[module], []).append(output)
+    def begin(module: nn.Module, given: tuple[Any, ...]) -> None:
+        inputs[module] = _copied(given[0]) if given else None
 
-    handles = [module.register_forward_hook(record) for module in names]
+    def end(module: nn.Module, _: object, output: object) -> None:
+        made.append(Call(names[module], module, inputs.pop(module, None), _copied(output)))
+
+    handles = [module.register_forward_pre_hook(begin) for module in names]
+    handles += [module.register_forward_hook(end) for module in names]
     try:
-        with torch.no_grad():
-            model(images[:1])
+        logits: Tensor = model(images)
     finally:
         for handle in handles:
             handle.remove()
-    return [
-        Layer(name, tuple(out[0].shape[1:]), neurons_of(out[0]), type(find(model, name)).__name__)
-        for name, out in found.items()
-        if len(out) == 1 and _complaint(out[0]) is None
-    ]
+    return made, logits
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, Tensor) else value
 
 
 def find(model: nn.Module, layer: str) -> nn.Module:
     """The submodule of that dotted name."""
     modules = dict(model.named_modules(remove_duplicate=False))
     modules.pop("", None)
+    layer = layer.removesuffix(LAST)
     if layer in modules:
         return modules[layer]
     close = difflib.get_close_matches(layer, modules, n=3, cutoff=0.4)
@@ -83,6 +122,28 @@ def scale_neurons(activations: Activations, mask: Tensor) -> Activations:
     return activations * mask.reshape(*mask.shape, *[1] * (activations.ndim - 2))
 
 
+def channels_first(output: Tensor, layer: str) -> Tensor:
+    """The output with its neurons where they are looked for; only `@nhwc` moves them."""
+    if not layer.endswith(LAST):
+        return output
+    if output.ndim != 4:
+        raise LayerError(
+            f"{layer!r}: {LAST} is for 4-D outputs, but this one has {output.ndim} axes; "
+            f"name it {layer.removesuffix(LAST)!r}."
+        )
+    return output.movedim(3, 1)
+
+
+def as_it_was(activations: Tensor, layer: str) -> Tensor:
+    """The inverse of `channels_first`."""
+    return activations.movedim(1, 3) if layer.endswith(LAST) else activations
+
+
+def _looks_last(output: Tensor) -> bool:
+    """Height, width, channels: two equal axes before another; of a square image, that is."""
+    return output.ndim == 4 and output.shape[1] == output.shape[2] != output.shape[3]
+
+
 @contextmanager
 def edited(model: nn.Module, layer: str, edit: Edit) -> Iterator[None]:
     """Inside the block the layer's output is what `edit` makes of it."""
@@ -91,7 +152,8 @@ def edited(model: nn.Module, layer: str, edit: Edit) -> Iterator[None]:
     def hook(_: nn.Module, __: object, output: object) -> Tensor:
         nonlocal calls
         calls += 1
-        return edit(checked(output, layer, calls))
+        seen = channels_first(checked(output, layer, calls), layer)
+        return as_it_was(edit(seen), layer)
 
     handle = find(model, layer).register_forward_hook(hook)
     try:
@@ -146,6 +208,16 @@ def check_layer(model: nn.Module, layer: str, images: Images) -> tuple[Activatio
         logits: Tensor = model(images)
     if not outputs:
         raise LayerError(f"{layer!r} is not called when {type(model).__name__} runs.")
+    if len(outputs[0]) != len(images):
+        raise LayerError(
+            f"{layer!r} returns {len(outputs[0])} rows for {len(images)} images (windows of them, "
+            "say), so its neurons cannot be masked image by image: choose the module around it."
+        )
+    if _looks_last(outputs[0]) and not layer.endswith(LAST):
+        log.warning(
+            "The output of %r is %s: if its neurons are on the last axis, name it %r.",
+            *(layer, " x ".join(map(str, outputs[0].shape[1:])), f"{layer}{LAST}"),
+        )
     return outputs[0], logits
 
 

@@ -12,7 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from igdefense.layers import check_layer, find, run_after, run_before
+from igdefense.layers import (
+    LAST,
+    as_it_was,
+    channels_first,
+    check_layer,
+    find,
+    run_after,
+    run_before,
+)
 from igdefense.types import Activations, Images, Logits
 
 log = logging.getLogger(__name__)
@@ -67,8 +75,9 @@ class Split:
             self._verify(images[:2])
         if self._graphs is None:
             return Cut(run_before(self.model, self.layer, images), (images,))
-        values = self._graphs.run_before(self.model, images)
-        return values[0] if self.separate else Cut(values[0], values[1:])
+        output, *carried = self._graphs.run_before(self.model, images)
+        activations = channels_first(output, self.layer)
+        return activations if self.separate else Cut(activations, tuple(carried))
 
     def after(self, state: State) -> Logits:
         """h(a): the logits. The state is left as it was, even if the model works in place."""
@@ -79,8 +88,9 @@ class Split:
         if self._graphs is None:
             assert isinstance(state, Cut)
             return run_after(self.model, self.layer, state.carried[0], state.activations)
-        values = (state.activations, *state.carried) if isinstance(state, Cut) else (state,)
-        logits: Tensor = self._graphs.run_after(self.model, values)
+        carried = state.carried if isinstance(state, Cut) else ()
+        output = as_it_was(activations_of(state), self.layer)
+        logits: Tensor = self._graphs.run_after(self.model, (output, *carried))
         return logits
 
     def _verify(self, images: Images) -> None:
@@ -178,7 +188,7 @@ class _Tracer(fx.Tracer):
 
     def __init__(self, layer: str, model: nn.Module) -> None:
         super().__init__()
-        parts = layer.split(".")
+        parts = layer.removesuffix(LAST).split(".")
         self.around = [find(model, ".".join(parts[:end])) for end in range(1, len(parts))]
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:

@@ -21,6 +21,13 @@ def test_verdicts_are_counted_by_class_and_empty_classes_left_out() -> None:
     assert found.robust == (Share(1, 2), Share(1, 2), Share(1, 2))
 
 
+def test_one_attack_is_counted_alone() -> None:
+    found = ClassDisparity.of(RUN, LABELS, NAMES, attack="b")
+    assert found.robust == (Share(1, 2), Share(2, 2), Share(1, 2))
+    with pytest.raises(DataError, match="no attack 'c', only a, b"):
+        ClassDisparity.of(RUN, LABELS, NAMES, attack="c")
+
+
 def test_best_worst_and_gap() -> None:
     run = handmade("1111", {"a": "1100"})
     found = ClassDisparity.of(run, torch.tensor([1, 1, 0, 0]), NAMES[:2])

@@ -25,8 +25,8 @@ def test_every_method_refuses_an_unknown_layer(method: str, refused: Refused) ->
     assert "Did you mean last?" in message
 
 
-def test_a_model_without_a_usual_layer_needs_one_named(refused: Refused) -> None:
-    assert "name one by --layer" in refused("rank", CNN, *RANK[2:])
+def test_a_model_without_a_classifier_inside_needs_a_layer_named(refused: Refused) -> None:
+    assert "name one by --layer" in refused("rank", "shell_nets:bare", *RANK[2:])
 
 
 @pytest.mark.parametrize("keep", [0, -1, 11])

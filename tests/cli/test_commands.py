@@ -23,7 +23,7 @@ from igdefense.rankings.controls import random_for, shuffled
 CNN = "shell_nets:cnn"
 COMMANDS = [
     *("layers", "rank", "compare", "explain", "tune", "defend", "predict"),
-    *("cost", "train", "data", "demo"),
+    *("search", "cost", "train", "data", "demo"),
 ]
 SPOKEN = [*[(name,) for name in COMMANDS], ("data", "cifar10"), ("data", "show")]
 

@@ -8,6 +8,8 @@ import pytest
 
 from cli.shell import Igd, Refused
 from handmade import handmade
+from igdefense.paper.outcome import Outcome, Row
+from igdefense.verdicts.statistics import Share
 
 CNN = "shell_nets:cnn"
 SMALL = [f"{name}=1" for name in ("steps", "targets", "transfer_targets", "fab_steps", "eot")]
@@ -51,6 +53,26 @@ def test_published_values_come_from_a_file(igd: Igd, run: str, refused: Refused)
     Path("p.json").write_text("[1]")
     says = refused("report", run, "--out", "other.html", "--published", "p.json", *quick)
     assert "p.json is not a JSON file of the form" in says
+    says = refused("report", run, "--out", "other.html", "--published", "eps/none", *quick)
+    assert "eps has the base models DAJAT RN18, not 'none'" in says
+
+
+def test_outcomes_of_reproduce_join_the_page_and_the_figures(
+    igd: Igd, run: str, refused: Refused
+) -> None:
+    rows: tuple[Row, ...] = tuple({"layer": f"layer{i}", "LO-IR AA": Share(i, 4)} for i in (1, 2))
+    Outcome("sensitivity-layer", "Figure", {"n": 4}, rows).save(Path("o.json"))
+    quick = ("--with", "o.json", "--surface-images", 0)
+    assert igd("report", run, "--out", "page.html", "--images", 0, *quick).code == 0
+    assert 'data-figure="sweep-layer"' in Path("page.html").read_text(encoding="utf-8")
+    assert igd("figures", run, "--out", "figures", "--format", "svg", *quick).code == 0
+    assert Path("figures/sweep-layer.svg").is_file()
+    Path("bad.json").write_text("{}")
+    assert "bad.json is not an outcome" in refused(
+        "report", run, "--out", "p.html", "--with", "bad.json"
+    )
+    twice = ("--with", "o.json", "--with", "o.json")
+    assert "of the same table" in refused("report", run, "--out", "p.html", *twice)
 
 
 def test_a_run_whose_model_is_gone_keeps_its_table(igd: Igd) -> None:

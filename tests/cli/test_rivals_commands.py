@@ -131,7 +131,8 @@ def test_cost_leaves_sodef_out_where_there_is_no_head(igd: Igd, refused: Refused
     assert ended.code == 0
     assert "sodef is left out. This SODEF head was trained on" in ended.err
     assert "expected numbers of at least 1" in refused("cost", CNN, *measured, "--batches", "0,1")
-    assert "name one by --layer" in refused("cost", CNN, *measured[2:], "--batches", "1")
+    bare = refused("cost", "shell_nets:bare", *measured[2:], "--batches", "1")
+    assert "name one by --layer" in bare
     assert "There is no SODEF head" in refused(
         "cost", CNN, *measured, "--batches", "1", "--sodef", "absent"
     )

@@ -1,6 +1,8 @@
 """A folder of images."""
 
 import logging
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -174,3 +176,39 @@ def test_a_folder_without_classes_and_no_folder_are_refused(tmp_path: Path) -> N
         load_data(f"folder:{tmp_path}")
     with pytest.raises(DataError, match="none is not a folder"):
         load_data(f"folder:{tmp_path / 'none'}")
+
+
+def test_files_are_decoded_by_several_threads_and_one_batch_ahead(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: set[str] = set()
+    started: list[str] = []
+    decode = FolderImages._decode
+
+    def noted(self: FolderImages, path: str) -> Tensor:
+        threads.add(threading.current_thread().name)
+        started.append(path)
+        return decode(self, path)
+
+    monkeypatch.setattr(FolderImages, "_decode", noted)
+    data = load_data(f"folder:{folder}")
+    batches = data.batches(4)
+    first, _ = next(batches)
+    for _ in range(200):  # the second batch is read while the first is in use
+        if len(started) == 8:
+            break
+        time.sleep(0.01)
+    assert len(started) == 8
+    assert all(name.startswith("images") for name in threads)
+    rest = [images for images, _ in batches]
+    assert torch.equal(torch.cat([first, *rest]), data.images[:])
+
+
+def test_a_batch_that_cannot_be_read_is_an_error_of_its_own(folder: Path) -> None:
+    path = folder / "cow" / "1.png"
+    path.write_bytes(path.read_bytes()[:60])
+    batches = load_data(f"folder:{folder}").batches(4)
+    next(batches)
+    next(batches)
+    with pytest.raises(DataError, match=r"cow/1\.png is not a readable image"):
+        next(batches)

@@ -85,7 +85,7 @@ def test_settings_below_one_are_refused(settings: dict[str, int]) -> None:
 
 
 def test_settings_that_would_be_ignored_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="size is for folder:PATH"):
+    with pytest.raises(DataError, match="size is for folder, imagenet, hf"):
         load_data("embedded:test", size=32)
     with pytest.raises(DataError, match="root is for cifar10"):
         load_data("embedded:test", root=tmp_path)

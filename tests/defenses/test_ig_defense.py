@@ -218,7 +218,7 @@ def test_a_model_in_train_mode_is_refused(data: Data) -> None:
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [("keep", 0), ("keep", 11), ("sigma", -0.1), ("samples", 0), ("temperature", 0.0)],
+    [("keep", 0), ("keep", 11), ("sigma", -0.1), ("samples", 0), ("temperature", -0.1)],
 )
 def test_settings_outside_their_range_are_refused(
     defense: IGDefense, setting: str, value: float

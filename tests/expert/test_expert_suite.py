@@ -30,6 +30,7 @@ BUDGET |= {"square_expert_queries": 5, "rays_expert_queries": 15}
 MASKS_ONLY = {
     *("relaxed-0.1", "relaxed-1", "joint-mask", "correct-mask", "features", "self-half"),
     *("self-double", "self-absolute", "self-shuffled", "warm-relaxed", "warm-joint"),
+    "self-other",
 }
 NOISE_ONLY = {"frozen", "frozen-many", "rays-majority", "self-many"}
 
@@ -105,9 +106,9 @@ def kinds() -> dict[str, tuple[nn.Module, set[str]]]:
     random = IGDefense(masked.model, shuffled(masked.ranking), 2, sigma=0.02)
     quiet, smooth = hard_defense(keep=4), Smoothed(masked.model, sigma=0.02)
     return {
-        "lo-ir": (masked, {"self-easier"}),
-        "random": (random, {"self-easier", "self-absolute"}),  # its scores are positive
-        "without noise": (quiet, {"self-easier"} | NOISE_ONLY),
+        "lo-ir": (masked, {"self-easier", "self-other"}),
+        "random": (random, {"self-easier", "self-other", "self-absolute"}),  # positive scores
+        "without noise": (quiet, {"self-easier", "self-other"} | NOISE_ONLY),
         "smoothing": (smooth, {"self-easier"} | MASKS_ONLY),
         "rival": (Rival(masked.model, 0.02).eval(), MASKS_ONLY),
         "plain": (masked.model, {"self-easier"} | MASKS_ONLY | NOISE_ONLY),

@@ -8,11 +8,13 @@ from torch import nn
 
 from igdefense.data.data import Data
 from igdefense.defenses.ig_defense import defend
+from igdefense.paper.outcome import Outcome
 from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.report.evidence import Evidence, gather
 from igdefense.report.exhibit import Exhibit
 from igdefense.report.page import write_page
 from igdefense.verdicts.evaluate import evaluate
+from igdefense.verdicts.statistics import Share
 from nets import make_net
 
 HOSTILE = "<script>window.hacked = 1</script>"
@@ -51,10 +53,28 @@ def exhibits(tmp_path_factory: pytest.TempPathFactory) -> list[Exhibit]:
     return made
 
 
+OUTCOME = Outcome(
+    "smoothing",
+    "Figure: <i>noise</i>",
+    {"model": "cnn", "n": 4},
+    tuple(
+        {"sigma": f"{sigma}/255", "LO-IR clean": Share(4, 4), "LO-IR AA": Share(right, 4)}
+        for sigma, right in ((1, 3), (4, 1))
+    ),
+)
+TABLE = Outcome("eps", "Table", {"model": HOSTILE}, ({"defense": "none", "AA": Share(1, 4)},))
+
+
 @pytest.fixture(scope="session")
 def evidence(exhibits: list[Exhibit]) -> Evidence:
-    published = {"base": {"IW-WC": 12.34}}
-    return gather(exhibits, surface_images=2, points=5, published=published, progress=False)
+    return gather(
+        exhibits,
+        surface_images=2,
+        points=5,
+        published={"base": {"IW-WC": 12.34}},
+        outcomes=[OUTCOME, TABLE],
+        progress=False,
+    )
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from igdefense.report.evidence import Evidence
 from igdefense.report.gallery import BROKEN, OUTCOMES
+from igdefense.report.plots import figures_of
 from report.conftest import CLASSES, HOSTILE
 
 CHROMIUM = next(
@@ -25,8 +27,9 @@ FLAGS += ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"]  # 3-D witho
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if not CHROMIUM:
-        if os.environ.get("IGD_BROWSER") == "required":
-            pytest.fail("There is no Chromium, and IGD_BROWSER=required.")
+        required = next(filter(os.environ.get, ("IGD_REQUIRE_BROWSER", "CI")), None)
+        if required:
+            pytest.fail(f"There is no Chromium, and ${required} is set: apt-get install chromium.")
         pytest.skip("There is no Chromium here: apt-get install chromium.")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
@@ -86,7 +89,7 @@ def test_every_tab_opens_and_draws_its_plots(opened: Opened) -> None:
         assert page.locator("[role=tabpanel]:visible").count() == 1
         for canvas in panel.locator(".canvas").all():
             canvas.locator(".main-svg, canvas").first.wait_for(state="attached")
-    assert page.locator(".plot").count() == page.locator(".plot[data-drawn]").count() == 10
+    assert page.locator(".plot").count() == page.locator(".plot[data-drawn]").count() == 11
 
 
 def test_tabs_are_reached_by_arrow_keys(opened: Opened) -> None:
@@ -139,10 +142,24 @@ def test_an_image_opens_by_keyboard_and_tells_its_predictions(
     expected += [run["clean"]["guesses"][1], attack["guesses"][tile]]
     assert facts[5:] == [CLASSES[number] for number in expected]
     assert detail.locator(".bars .point").count() == 3 * len(attack["neurons"][tile]["neurons"])
+    with page.expect_download() as csv:
+        detail.locator("[data-save=csv]").click()
+    levels = attack["neurons"][tile]
+    line = [levels[name][0] for name in ("neurons", "clean", "attacked", "masked")]
+    saved = Path(csv.value.path()).read_text().splitlines()
+    assert [float(number) for number in saved[1].split(",")] == line
+    with page.expect_download() as png:
+        detail.locator("[data-save=png]").click()
+    assert png.value.suggested_filename == "neurons-of-image-1.png"
     page.keyboard.press("ArrowRight")
     assert detail.locator("h3").inner_text().startswith("Image 2:")
     page.keyboard.press("Escape")
     assert not detail.is_visible()
+    focused = "[...document.querySelectorAll('#cards .card')].indexOf(document.activeElement)"
+    page.wait_for_function(f"{focused} === 2")
+    assert page.locator("#cards [tabindex='0']").count() == 1
+    page.keyboard.press("End")
+    assert page.evaluate(focused) == 11
 
 
 def test_a_class_named_script_is_shown_and_not_run(opened: Opened) -> None:
@@ -156,15 +173,48 @@ def test_a_class_named_script_is_shown_and_not_run(opened: Opened) -> None:
     assert page.evaluate("window.hacked") is None
 
 
-def test_plots_are_saved_as_png_and_csv(opened: Opened, evidence: Evidence) -> None:
-    figure = opened.page.locator('[data-figure="survival"]')
+def test_every_plot_is_saved_as_png_and_csv(opened: Opened, evidence: Evidence) -> None:
+    page = opened.page
+    for tab, figures in figures_of(evidence).items():
+        page.click(f"#tab-{tab}")
+        for figure in figures:
+            place = page.locator(f'[data-figure="{figure.name}"]')
+            with page.expect_download() as csv:
+                place.locator("[data-save=csv]").click()
+            assert csv.value.suggested_filename == f"{figure.name}.csv"
+            assert Path(csv.value.path()).read_text() == figure.csv()
+            with page.expect_download() as png:
+                place.locator("[data-save=png]").click()
+            assert png.value.suggested_filename == f"{figure.name}.png"
+            with Image.open(png.value.path()) as picture:
+                assert picture.size == (1600, 1040)
+
+
+def test_the_tables_of_outcomes_are_saved_as_csv(opened: Opened) -> None:
+    opened.page.click("#tab-paper")
     with opened.page.expect_download() as csv:
-        figure.locator("[data-save=csv]").click()
-    assert csv.value.suggested_filename == "survival.csv"
-    assert Path(csv.value.path()).read_text().startswith("run,attack,right,n,")
-    with opened.page.expect_download() as png:
-        figure.locator("[data-save=png]").click()
-    assert Path(png.value.path()).read_bytes().startswith(b"\x89PNG")
+        opened.page.locator("[data-save=outcome]").last.click()
+    assert csv.value.suggested_filename == "eps.csv"
+    assert ",none,25.0 [4.6" in Path(csv.value.path()).read_text().replace('"', "")
+
+
+def test_on_paper_every_plot_fits_and_is_light(browser: Browser, page_file: Path) -> None:
+    opened = Opened(browser, page_file, color_scheme="dark")
+    page = opened.page
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator(".plot:not([data-drawn])").count() == 0
+    drawn = page.locator(".main-svg:first-child").evaluate_all(
+        "all => all.map((svg) => [svg.getAttribute('width'), svg.style.background])"
+    )
+    assert {width for width, _ in drawn} == {"640"}
+    assert {colour for _, colour in drawn} == {"rgb(255, 255, 255)"}
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    dark = page.locator("#panel-results .main-svg:first-child").first.evaluate(
+        "svg => svg.style.background"
+    )
+    assert dark != "rgb(255, 255, 255)"
+    opened.context.close()
+    assert opened.wrong == []
 
 
 def test_nothing_is_fetched(opened: Opened) -> None:

@@ -3,6 +3,7 @@ from math import comb, sqrt
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binomtest
 from torch import Tensor
 
 from igdefense.verdicts.statistics import (
@@ -116,3 +117,9 @@ def test_a_difference_of_that_size_is_found_four_times_in_five() -> None:
         kinds = rng.multinomial(n, [(discordant + d) / 2, (discordant - d) / 2, 1 - discordant])
         found.append(mcnemar_exact(*pair(*kinds[:2])) < 0.05)
     assert 0.73 < np.mean(found) < 0.85
+
+
+@pytest.mark.parametrize(("count", "total"), [(0, 7), (3, 10), (74, 200), (500, 500)])
+def test_the_interval_of_a_share_is_the_one_scipy_gives(count: int, total: int) -> None:
+    theirs = binomtest(count, total).proportion_ci(method="wilson")
+    assert Share(count, total).interval == pytest.approx((theirs.low, theirs.high), abs=1e-12)

@@ -17,16 +17,24 @@ FORMAT = "igdefense-class-disparity-1"
 
 @dataclass(frozen=True)
 class ClassDisparity:
-    """Clean and worst-case accuracy of every class that has images."""
+    """Clean and worst-case accuracy of every class that has images, or that under one attack."""
 
     class_names: tuple[str, ...]
     clean: tuple[Share, ...]
     robust: tuple[Share, ...]
 
     @classmethod
-    def of(cls, run: Run, labels: Tensor, class_names: Sequence[str]) -> "ClassDisparity":
-        """Count a run's verdicts by the images' classes; classes without images are left out."""
-        clean, worst = run.clean.robust, run.worst_case.robust
+    def of(
+        cls, run: Run, labels: Tensor, class_names: Sequence[str], attack: str | None = None
+    ) -> "ClassDisparity":
+        """Count a run's verdicts by the images' classes; classes without images are left out.
+
+        `robust` is the worst case, or what is left under `attack` alone.
+        """
+        if attack is not None and attack not in run.verdicts:
+            raise DataError(f"The run has no attack {attack!r}, only {', '.join(run.verdicts)}.")
+        clean = run.clean.robust
+        worst = run.verdicts[attack].robust if attack else run.worst_case.robust
         if len(labels) != len(clean):
             raise DataError(f"The run has {len(clean)} images but there are {len(labels)} labels.")
         members = [labels == label for label in range(len(class_names))]

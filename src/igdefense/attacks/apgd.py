@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
+import torch
 from torch import Generator, Tensor, nn
 
 from igdefense.attacks.attack import require_known, require_positive
@@ -12,6 +13,7 @@ from igdefense.attacks.best import BETTER, Best, Found, broken_then_higher, noth
 from igdefense.attacks.climb import FRESH, WARM, climb
 from igdefense.attacks.losses import LOSSES, TARGETED_LOSSES, Loss, LossName, TargetedLossName
 from igdefense.attacks.objective import likeliest_targets, misclassified
+from igdefense.attacks.side_by_side import joined, runs_at_once
 from igdefense.attacks.threat import Threat
 from igdefense.attacks.views import View, as_view
 from igdefense.randomness import Streams
@@ -117,26 +119,33 @@ def _search(
     if isinstance(attack, TargetedAPGD) and not breaking:
         between = broken_then_higher  # the losses of two targets are not on one scale
     everyone = isinstance(attack, APGD) and not breaking
-    for name, loss in runs:
+    waiting = list(runs)
+    while waiting:
         left = (~found.broken | everyone).nonzero().flatten()
         if not len(left):
             break
-        clean = images[left]
-        warm = given is not None and name[-1] == 0
+        count = 1 if given is not None else runs_at_once(view, len(left), len(waiting))
+        some, waiting = waiting[:count], waiting[count:]
+        warm = given is not None and some[0][0][-1] == 0
+        clean, rows = images[left], left.repeat(count)
         if given is not None and warm:
             start = attack.threat.project(given[left], clean)
         else:
-            start = attack.threat.random(clean, rng[left].child("start", *name))
-        run = climb(
-            view[left],
-            clean,
-            labels[left],
-            loss(left),
+            streams = [rng[left].child("start", *name) for name, _ in some]
+            start = torch.cat([attack.threat.random(clean, stream) for stream in streams])
+        tried = climb(
+            view[rows],
+            images[rows],
+            labels[rows],
+            joined([loss(left) for _, loss in some]),
             start,
             threat=attack.threat,
             steps=attack.steps,
             better=better,
             stride=WARM if warm else FRESH,
         )
-        found = found.put(left, found[left].keep(run, between))
+        for part in torch.arange(len(rows), device=left.device).chunk(count):
+            still = ~found.broken[left] | everyone  # an earlier run's point stays
+            kept = found[left[still]].keep(tried[part[still]], between)
+            found = found.put(left[still], kept)
     return found

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import ClassVar
 
 import torch
@@ -12,6 +13,7 @@ from torch import Generator, Tensor, nn
 from igdefense.attacks.attack import require_positive
 from igdefense.attacks.losses import targeted_cw
 from igdefense.attacks.objective import evaluate, likeliest_targets, mean_logits, misclassified
+from igdefense.attacks.side_by_side import runs_at_once
 from igdefense.attacks.threat import Threat
 from igdefense.attacks.views import View, as_view
 from igdefense.randomness import Streams
@@ -42,20 +44,29 @@ class FABT:
         view, rng = as_view(view), Streams.of(rng, len(images))
         x, standing = images.clone(), ~misclassified(view, images, labels)
         targets = likeliest_targets(view, images, labels, self.targets)
-        for rank in range(targets.shape[1]):
-            for restart in range(self.restarts):
-                left = standing.nonzero().flatten()
-                if not len(left):
-                    return x
-                start = clean = images[left]
-                if restart:  # half way to a random point of the ball
-                    corner = self.threat.random(clean, rng[left].child("start", rank, restart))
-                    start = (clean + corner) / 2
-                tried = self._run(view[left], clean, labels[left], targets[left, rank], start)
-                fell = misclassified(view[left], tried, labels[left])
-                fell &= self.threat.size(tried, clean) <= self.threat.eps
-                x[left[fell]], standing[left[fell]] = tried[fell], False
+        waiting = list(product(range(targets.shape[1]), range(self.restarts)))
+        while waiting:
+            left = standing.nonzero().flatten()
+            if not len(left):
+                break
+            count = runs_at_once(view, len(left), len(waiting))
+            some, waiting = waiting[:count], waiting[count:]
+            clean, rows = images[left], left.repeat(count)
+            start = torch.cat([self._start(clean, rng[left], *name) for name in some])
+            goal = torch.cat([targets[left, rank] for rank, _ in some])
+            tried = self._run(view[rows], images[rows], labels[rows], goal, start)
+            fell = misclassified(view[rows], tried, labels[rows])
+            fell &= self.threat.size(tried, images[rows]) <= self.threat.eps
+            for points, won in zip(tried.chunk(count), fell.chunk(count), strict=True):
+                new = won & standing[left]  # an earlier run's point stays
+                x[left[new]], standing[left[new]] = points[new], False
         return x
+
+    def _start(self, clean: Images, rng: Streams, rank: int, restart: int) -> Images:
+        """The clean image; for a restart, half way to a random point of the ball."""
+        if restart == 0:
+            return clean
+        return (clean + self.threat.random(clean, rng.child("start", rank, restart))) / 2
 
     def _run(
         self, view: View, images: Images, labels: Labels, targets: Labels, start: Images

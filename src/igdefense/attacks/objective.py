@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from igdefense.attacks.losses import Loss, Losses
-from igdefense.attacks.views import View
+from igdefense.attacks.views import Sharing, View, shared_by_draws, sharing
 from igdefense.errors import ModelError
 from igdefense.types import Images, Labels, Logits, Outcomes
 
@@ -22,19 +22,28 @@ class Objective:
 
 
 def evaluate(view: View, x: Images, labels: Labels, loss: Loss) -> Objective:
-    """One forward and one backward pass a draw."""
+    """One forward and one backward pass a draw; what the draws share is passed once."""
     x = x.detach().requires_grad_()
     total = torch.zeros(len(x), dtype=x.dtype, device=x.device)
     wrong = torch.zeros_like(total)
-    gradient = torch.zeros_like(x)
+    with torch.enable_grad():
+        shared = shared_by_draws(view, x, view.samples)
+    leaves, seen = [x], view
+    if shared is not None:
+        leaves.append(shared.detach().requires_grad_())
+        seen = Sharing(view, leaves[1])
+    slopes = [torch.zeros_like(leaf) for leaf in leaves]
     for _ in range(view.samples):
         with torch.enable_grad():
-            logits = view(x)
+            logits = seen(x)
             losses = loss(logits, labels)
-        gradient += gradient_of(losses, x)
+        for slope, one in zip(slopes, gradients_of(losses, leaves), strict=True):
+            slope.add_(one)
         total += losses.detach()
         wrong += logits.detach().argmax(1) != labels
-    n = view.samples
+    gradient, n = slopes[0], view.samples
+    if shared is not None:
+        gradient = gradient + torch.autograd.grad(shared, x, slopes[1])[0]
     return Objective(total / n, gradient / n, _most(wrong, n))
 
 
@@ -48,6 +57,7 @@ def misclassified(view: View, x: Images, labels: Labels) -> Outcomes:
 def most_wrong(view: View, x: Images, labels: Labels, draws: int) -> Outcomes:
     """Whether each image is misclassified in more than half of so many draws."""
     wrong = torch.zeros(len(x), device=x.device)
+    view = sharing(view, x, draws)
     for _ in range(draws):
         wrong += view(x).argmax(1) != labels
     return _most(wrong, draws)
@@ -56,6 +66,7 @@ def most_wrong(view: View, x: Images, labels: Labels, draws: int) -> Outcomes:
 @torch.no_grad()
 def mean_logits(view: View, x: Images) -> Logits:
     """The logits, averaged over the view's draws."""
+    view = sharing(view, x, view.samples)
     total = view(x).clone()
     for _ in range(view.samples - 1):
         total += view(x)
@@ -76,11 +87,18 @@ def likeliest(logits: Logits, labels: Labels, count: int | None) -> Tensor:
 
 def gradient_of(losses: Float[Tensor, " batch"], x: Images) -> Images:
     """The gradient of each image's own loss."""
+    return gradients_of(losses, [x])[0]
+
+
+def gradients_of(losses: Float[Tensor, " batch"], leaves: list[Tensor]) -> list[Tensor]:
+    """The same with respect to several leaves, 0 for one that has no part in it."""
     if losses.requires_grad:
-        ones = torch.ones_like(losses)
-        (gradient,) = torch.autograd.grad(losses, x, ones, allow_unused=True)
-        if gradient is not None:
-            return gradient
+        found = torch.autograd.grad(losses, leaves, torch.ones_like(losses), allow_unused=True)
+        if any(gradient is not None for gradient in found):
+            return [
+                torch.zeros_like(leaf) if gradient is None else gradient
+                for leaf, gradient in zip(leaves, found, strict=True)
+            ]
     raise ModelError(
         "The logits do not depend on the pixels differentiably, so there is no gradient to follow. "
         "Attack a differentiable view, or use RayS or Square."

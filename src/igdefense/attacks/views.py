@@ -1,7 +1,7 @@
 """What the adversary sees of the images of a batch: one differentiable draw of logits a call."""
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -32,23 +32,35 @@ STEADY = 4
 
 
 def steady(
-    model: nn.Module, x: Images, keys: Sequence[int] | None = None, told: Tensor | None = None
+    model: nn.Module,
+    x: Images,
+    keys: Sequence[int] | None = None,
+    told: Tensor | None = None,
+    shared: Tensor | None = None,
 ) -> Logits:
     """The model's logits, the same to the last bit in whatever batch an image comes.
 
-    `told`, one entry for each image, is for models that take it: `model(images, keys, told)`.
+    `told` and `shared`, one entry for each image, are for models that take them:
+    `model(images, keys, told)` and `model(images, keys, shared=shared)`.
     """
-    count = len(x)
-    if count % STEADY:
-        filled = torch.arange(count + -count % STEADY) % count
-        x = x[filled.to(x.device)]
-        told = None if told is None else told[filled.to(told.device)]
-        keys = None if keys is None else [keys[i] for i in filled.tolist()]
+    rows = _rows(x)
+    given: list[Any] = [] if keys is None else [[keys[i] for i in rows.tolist()]]
+    if told is not None:
+        given = [*(given or [None]), told[rows]]
+    more = {} if shared is None else {"shared": shared[rows]}
+    return model(_filled(x), *given, **more)[: len(x)]
+
+
+def _rows(x: Images) -> Tensor:
+    return (torch.arange(len(x) + -len(x) % STEADY) % max(len(x), 1)).to(x.device)
+
+
+def _filled(x: Images) -> Tensor:
+    if len(x) % STEADY:
+        x = x[_rows(x)]
     if x.device.type == "cpu":  # convolutions are faster so, and rounding must not depend on it
         x = x.contiguous(memory_format=torch.channels_last)
-    if told is not None:
-        return model(x, keys, told)[:count]
-    return (model(x) if keys is None else model(x, keys))[:count]
+    return x
 
 
 class Direct:
@@ -81,12 +93,20 @@ class Keyed:
         self._asked = torch.zeros(len(rng), dtype=torch.long)
         self._positions = torch.arange(len(rng))
 
-    def __call__(self, x: Images, told: Tensor | None = None) -> Logits:
+    def __call__(
+        self, x: Images, told: Tensor | None = None, shared: Tensor | None = None
+    ) -> Logits:
         if len(x) != len(self.rng):
             raise ValueError(f"This view is of {len(self.rng)} images; it was shown {len(x)}.")
         keys = self.keys()
         self._asked[self._positions] += 1
-        return steady(self.defense, x, keys, told)
+        return steady(self.defense, x, keys, told, shared)
+
+    def shared(self, x: Images) -> Tensor | None:
+        """What all draws at x have in common, if the defense says: it need be computed once."""
+        common = getattr(self.defense, "shared", None)
+        found: Tensor | None = common(_filled(x)) if common is not None else None
+        return None if found is None else found[: len(x)]
 
     def keys(self) -> list[int]:
         """What the next call gives the defense."""
@@ -109,8 +129,15 @@ class EoT:
         self.view = as_view(view)
         self.samples = samples
 
-    def __call__(self, x: Images, told: Tensor | None = None) -> Logits:
-        return self.view(x) if told is None else Told(self.view, told)(x)
+    def __call__(
+        self, x: Images, told: Tensor | None = None, shared: Tensor | None = None
+    ) -> Logits:
+        view = self.view if shared is None else Sharing(self.view, shared)
+        return view(x) if told is None else Told(self.view, told)(x)
+
+    def shared(self, x: Images) -> Tensor | None:
+        """What all draws at x have in common."""
+        return self.view.shared(x) if isinstance(self.view, Keyed) else None
 
     def __getitem__(self, index: Tensor) -> "EoT":
         return EoT(self.view[index], self.samples)
@@ -129,6 +156,31 @@ class Told:
 
     def __getitem__(self, index: Tensor) -> "Told":
         return Told(self.view[index], self.told[index])
+
+
+class Sharing:
+    """A view of one point, with what all its draws have in common already computed."""
+
+    def __init__(self, view: "View", shared: Tensor) -> None:
+        assert isinstance(view, Keyed | EoT)
+        self.view, self.common, self.samples = view, shared, view.samples
+
+    def __call__(self, x: Images) -> Logits:
+        return self.view(x, shared=self.common)
+
+    def __getitem__(self, index: Tensor) -> "Sharing":
+        return Sharing(self.view[index], self.common[index])
+
+
+def shared_by_draws(view: View, x: Images, draws: int) -> Tensor | None:
+    """What this many draws of the view at x have in common; None if nothing, or for one draw."""
+    return view.shared(x) if draws > 1 and isinstance(view, Keyed | EoT) else None
+
+
+def sharing(view: View, x: Images, draws: int) -> View:
+    """The view, for this many draws at x."""
+    shared = shared_by_draws(view, x, draws)
+    return view if shared is None else Sharing(view, shared)
 
 
 def as_view(model: "View | nn.Module") -> View:

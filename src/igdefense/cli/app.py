@@ -12,7 +12,18 @@ from igdefense.errors import IGDefenseError
 
 ORDER = (
     *("layers", "rank", "compare", "explain", "tune", "defend", "predict", "evaluate", "verify"),
-    *("diff", "cost", "report", "figures", "reproduce", "train", "train-encoder", "data", "demo"),
+    *(
+        "diff",
+        "search",
+        "cost",
+        "report",
+        "figures",
+        "reproduce",
+        "train",
+        "train-encoder",
+        "data",
+        "demo",
+    ),
 )
 
 
@@ -104,6 +115,7 @@ from igdefense.cli import (  # noqa: E402
     rankings,  # noqa: F401
     report,  # noqa: F401
     reproduce,  # noqa: F401
+    search,  # noqa: F401
     train,  # noqa: F401
     train_encoder,  # noqa: F401
 )

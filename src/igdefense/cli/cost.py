@@ -16,6 +16,7 @@ from igdefense.cli.options import (
     ForceOption,
     MeanOption,
     ModelArg,
+    ModelDirOption,
     SeedOption,
     SizeOption,
     StdOption,
@@ -36,8 +37,8 @@ from igdefense.data.data import Data
 from igdefense.defenses.ig_defense import defend
 from igdefense.errors import ModelError, SettingError
 from igdefense.files import refuse_existing, written_whole
-from igdefense.models.architectures import default_layer
 from igdefense.models.load import load_model
+from igdefense.models.penultimate import recommended_layer
 from igdefense.rankings.controls import random_for
 
 
@@ -57,6 +58,7 @@ def cost(
     arch: ArchOption = None,
     mean: MeanOption = None,
     std: StdOption = None,
+    model_dir: ModelDirOption = None,
     data: DataOption = "embedded:test",
     data_dir: DataDirOption = None,
     size: SizeOption = None,
@@ -76,7 +78,7 @@ def cost(
     sizes = _sizes(batches)
     if out is not None:
         refuse_existing(out, force)
-    base = load_model(model, arch, mean=channels(mean), std=channels(std))
+    base = load_model(model, arch, mean=channels(mean), std=channels(std), folder=model_dir)
     images = images_for(data, data_dir, max(sizes), size)
     defenses = _guarded(base, images, layer, seed) | _rivals(base, gradient, sodef, seed)
     found = measure(
@@ -90,7 +92,7 @@ def cost(
 
 def _guarded(base: nn.Module, data: Data, layer: str | None, seed: int) -> dict[str, nn.Module]:
     """IG-Defense with masks drawn at random: which neurons are kept does not change its time."""
-    layer = layer or default_layer(base)
+    layer = layer or recommended_layer(base, data.images[:2])
     if layer is None:
         raise SettingError("The penultimate layer is not known: name one by --layer.")
     ranking = random_for(base, data.images[:2], layer, seed)

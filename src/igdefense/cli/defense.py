@@ -16,6 +16,7 @@ from igdefense.cli.options import (
     ForceRankingOption,
     MeanOption,
     ModelArg,
+    ModelDirOption,
     SamplesOption,
     SeedOption,
     SigmaOption,
@@ -48,6 +49,7 @@ def tune(
     arch: ArchOption = None,
     mean: MeanOption = None,
     std: StdOption = None,
+    model_dir: ModelDirOption = None,
     data: DataOption = "embedded:probe",
     data_dir: DataDirOption = None,
     n: CountOption = None,
@@ -66,7 +68,7 @@ def tune(
 
     Example: `igd tune embedded --ranking lo-ir.safetensors`
     """
-    net = load_model(model, arch, mean=channels(mean), std=channels(std))
+    net = load_model(model, arch, mean=channels(mean), std=channels(std), folder=model_dir)
     ranked = Ranking.load(ranking, net, force=force_ranking)
     images = images_for(data, data_dir, n, size)
     check_classes(images, check_model(net, images.images[:2]))
@@ -95,6 +97,7 @@ def defend_command(
     arch: ArchOption = None,
     mean: MeanOption = None,
     std: StdOption = None,
+    model_dir: ModelDirOption = None,
     sigma: SigmaOption = "4/255",  # type: ignore[assignment]
     samples: SamplesOption = 1,
     temperature: TemperatureOption = "0.01",  # type: ignore[assignment]
@@ -109,7 +112,7 @@ def defend_command(
     Example: `igd defend embedded --ranking lo-ir.safetensors --keep 16 --out defended`
     """
     refuse_existing(out, force)
-    net = load_model(model, arch, mean=channels(mean), std=channels(std))
+    net = load_model(model, arch, mean=channels(mean), std=channels(std), folder=model_dir)
     defense = defend(
         net,
         Ranking.load(ranking),

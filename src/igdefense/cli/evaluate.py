@@ -10,7 +10,17 @@ import typer
 from igdefense.attacks.threat import Linf
 from igdefense.cli.app import app
 from igdefense.cli.cd_ir import EncoderOption
-from igdefense.cli.judged import HEAD, MASKED, RANKING, Defense, defended, ranked, rebuilt
+from igdefense.cli.judged import (
+    HEAD,
+    MASKED,
+    OTHER,
+    RANKING,
+    Defense,
+    defended,
+    others,
+    ranked,
+    rebuilt,
+)
 from igdefense.cli.options import (
     ArchOption,
     CountOption,
@@ -20,6 +30,7 @@ from igdefense.cli.options import (
     KeepOption,
     MeanOption,
     ModelArg,
+    ModelDirOption,
     RankingOption,
     SamplesOption,
     SeedOption,
@@ -46,9 +57,10 @@ from igdefense.cli.rivals import (
     rival_settings,
 )
 from igdefense.errors import OutputError, SettingError
-from igdefense.expert.suite import columns_of
+from igdefense.expert.suite import EXPERT, columns_of
 from igdefense.models.load import load_model
 from igdefense.rankings.controls import shuffled
+from igdefense.rankings.ranking import Ranking
 from igdefense.verdicts.curves import curves as convergence
 from igdefense.verdicts.evaluate import evaluate as run_evaluation
 from igdefense.verdicts.run import Run
@@ -94,6 +106,7 @@ def evaluate(
     arch: ArchOption = None,
     mean: MeanOption = None,
     std: StdOption = None,
+    model_dir: ModelDirOption = None,
     data: DataOption = "embedded:test",
     data_dir: DataDirOption = None,
     n: CountOption = None,
@@ -101,6 +114,13 @@ def evaluate(
     probe: Annotated[
         str, typer.Option(help="Data for the ranking, where --ranking is not given.")
     ] = "embedded:probe",
+    other_ranking: Annotated[
+        Path | None,
+        typer.Option(
+            help="Suites expert: another ranking of the layer, for the adversary to craft with; "
+            "CD-IR for LO-IR, else LO-IR, made of --probe if not given."
+        ),
+    ] = None,
     encoder: EncoderOption = "embedded",
     sigma: SigmaOption = "4/255",  # type: ignore[assignment]
     samples: SamplesOption = 1,
@@ -146,6 +166,7 @@ def evaluate(
     """
     recipe: dict[str, Any] = {
         **{"model": model, "arch": arch, "mean": mean, "std": std},
+        "model_dir": str(model_dir) if model_dir else None,
         **{"data": data, "n": n, "size": size, "defense": defense.value, "keep": keep},
         **{"sigma": sigma, "samples": samples, "temperature": temperature, "seed": seed},
         "rival": rival_settings(
@@ -157,19 +178,44 @@ def evaluate(
         ),
     }
     check_options(ctx, defense.value)
-    if defense is not Defense.CD_IR:
+    if defense is not Defense.CD_IR and not (defense is Defense.LO_IR and suite in EXPERT):
         refuse_given(ctx, ("encoder",), f"the defense is {defense.value}")
-    columns_of(suite.value, Linf(eps), _budget(budget or []))  # refuse bad settings before any work
+    budgets = budget_from(budget or [])
+    columns_of(suite.value, Linf(eps), budgets)  # refuse bad settings before any work
     judged = images_for(data, data_dir, n, size)
-    base = load_model(model, arch, mean=channels(mean), std=channels(std))
-    scores = None
+    base = load_model(model, arch, mean=channels(mean), std=channels(std), folder=model_dir)
+    scores, other = None, None
+    if other_ranking is not None and not (defense in MASKED and suite in EXPERT):
+        raise SettingError(
+            "--other-ranking is for masks (lo-ir, cd-ir, random) under --suite expert."
+        )
     if defense in MASKED:
         if keep is None:
             raise SettingError(
                 "--defense lo-ir, cd-ir and random need --keep; `igd tune` helps to choose."
             )
         by_names = encoder if defense is Defense.CD_IR else None
-        scores = ranked(base, ranking, probe, force_ranking, by_names)
+        alike = probe.partition(":")[0] == data.partition(":")[0]  # its folder and size hold, too
+        scores = ranked(
+            base,
+            ranking,
+            probe,
+            force_ranking,
+            by_names,
+            data_dir=data_dir if alike else None,
+            size=size if alike else None,
+        )
+        if suite in EXPERT:
+            other = others(
+                base,
+                scores,
+                defense,
+                given=other_ranking,
+                kept=out / OTHER,
+                probe=probe,
+                encoder=encoder,
+            )
+            recipe["other ranking"] = OTHER if isinstance(other, Ranking) else other
         scores = shuffled(scores, seed) if defense is Defense.RANDOM else scores
     head = head_for(defense.value, base, sodef)
     deployed = defended(base, scores, recipe, head)
@@ -186,7 +232,8 @@ def evaluate(
         workers=workers,
         batch_size=batch_size,
         draws=draws,
-        budget=_budget(budget or []),
+        budget=budgets,
+        other_ranking=other,
         name=f"{model}, {defense.value}"
         + (f"-{keep}" if scores is not None else "")
         + (f" ({hedge_variant.value})" if defense is Defense.HEDGE else ""),
@@ -194,6 +241,8 @@ def evaluate(
     )
     if scores is not None:
         scores.save(out / RANKING)
+    if isinstance(other, Ranking):
+        other.save(out / OTHER)
     if curves:
         run = replace(
             run,
@@ -240,7 +289,8 @@ def verify(
     )
 
 
-def _budget(pairs: list[str]) -> dict[str, int]:
+def budget_from(pairs: list[str]) -> dict[str, int]:
+    """`steps=50` and the like."""
     budget = {}
     for pair in pairs:
         name, _, value = pair.partition("=")

@@ -34,7 +34,9 @@ ModelArg = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="'embedded', a checkpoint file (with --arch), or package.module:function.",
+        help="'embedded', a checkpoint file (with --arch), robustbench:DATASET/THREAT/MODEL, "
+        "timm:NAME, torchvision:NAME, transformers:FOLDER-or-NAME (?pretrained=false for random "
+        "weights), or package.module:function.",
     ),
 ]
 ArchOption = Annotated[
@@ -45,16 +47,28 @@ MeanOption = Annotated[
     str | None, typer.Option(help="Normalisation of a checkpoint that has none inside: R,G,B.")
 ]
 StdOption = Annotated[str | None, typer.Option(help="Its standard deviations: R,G,B.")]
+ModelDirOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of the checkpoints of robustbench: (cifar10/Linf/NAME.pt), timm: and "
+        "torchvision: models; $IGDEFENSE_MODELS or the user's cache."
+    ),
+]
 DataOption = Annotated[
     str,
     typer.Option(
-        help="embedded:probe|test, cifar10:train|test, folder:PATH, or a .npz file.",
+        help="embedded:probe|test, cifar10:train|test, cifar100:train|test, "
+        "imagenet:train|val|first-5000|robustbench, folder:PATH, hf:PATH-or-NAME[:SPLIT], or a "
+        ".npz file; a slice of it: 'embedded:test[500:800]'.",
     ),
 ]
-DataDirOption = Annotated[Path | None, typer.Option(help="Folder of CIFAR-10's .bin files.")]
+DataDirOption = Annotated[
+    Path | None, typer.Option(help="Folder of CIFAR-10's or CIFAR-100's .bin files, or ImageNet's.")
+]
 CountOption = Annotated[int | None, typer.Option("--n", help="Use the first N images only.")]
 SizeOption = Annotated[
-    int | None, typer.Option(help="Resize and centre-crop the images of a folder to this size.")
+    int | None,
+    typer.Option(help="Resize and centre-crop the images of folder:, hf: or imagenet: to this."),
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of every random draw.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite existing output.")]
@@ -88,6 +102,14 @@ BatchOption = Annotated[
 def images_for(spec: str, data_dir: Path | None, n: int | None, size: int | None = None) -> Data:
     """The data that --data, --data-dir, --n and --size name."""
     return load_data(spec, root=data_dir, n=n, size=size)
+
+
+def one_of_several(
+    spec: str, data_dir: Path | None, n: int | None = None, size: int | None = None
+) -> Data:
+    """As `images_for`, where --data-dir and --size are for some of several data sets only."""
+    root = data_dir if spec.startswith("cifar10:") else None
+    return load_data(spec, root=root, n=n, size=size if spec.startswith("folder:") else None)
 
 
 def check_classes(data: Data, logits: int) -> None:

@@ -21,6 +21,7 @@ from igdefense.cli.options import (
     ForceRankingOption,
     KeepOption,
     MeanOption,
+    ModelDirOption,
     RankingOption,
     SamplesOption,
     SeedOption,
@@ -46,7 +47,7 @@ from igdefense.models.load import load_model
 from igdefense.progress import track
 from igdefense.rankings.ranking import Ranking
 
-MODEL = ("arch", "mean", "std")
+MODEL = ("arch", "mean", "std", "model_dir")
 DEFENSE = ("sigma", "samples", "temperature", "seed", "force_ranking")
 Row = dict[str, str]
 
@@ -68,6 +69,7 @@ def predict(
     arch: ArchOption = None,
     mean: MeanOption = None,
     std: StdOption = None,
+    model_dir: ModelDirOption = None,
     data: DataOption = "embedded:test",
     data_dir: DataDirOption = None,
     n: CountOption = None,
@@ -101,7 +103,7 @@ def predict(
             raise SettingError("A defended prediction needs both --ranking and --keep.")
         if ranking is None:
             refuse_given(ctx, DEFENSE, "a defense needs --ranking and --keep")
-        net = load_model(model, arch, mean=channels(mean), std=channels(std))
+        net = load_model(model, arch, mean=channels(mean), std=channels(std), folder=model_dir)
         if ranking is not None and keep is not None:
             net = defend(
                 net,

@@ -4,6 +4,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 
 from igdefense.cli.app import app
@@ -28,6 +29,7 @@ from igdefense.cli.options import (
     ForceOption,
     MeanOption,
     ModelArg,
+    ModelDirOption,
     SeedOption,
     SizeOption,
     StdOption,
@@ -41,9 +43,10 @@ from igdefense.errors import LayerError, SettingError
 from igdefense.files import refuse_existing
 from igdefense.layers import find
 from igdefense.layers import layers as list_layers
-from igdefense.models.architectures import default_layer
 from igdefense.models.check import check_model
 from igdefense.models.load import load_model
+from igdefense.models.penultimate import recommended_layer
+from igdefense.randomness import generator
 from igdefense.rankings.clip_dissect import clip_dissect_layers
 from igdefense.rankings.controls import inverted, random_for
 from igdefense.rankings.leave_one_out import leave_one_out
@@ -67,10 +70,12 @@ class ChangeKind(StrEnum):
 
 @app.command()
 def layers(
+    ctx: typer.Context,
     model: ModelArg,
     arch: ArchOption = None,
     mean: MeanOption = None,
     std: StdOption = None,
+    model_dir: ModelDirOption = None,
     data: DataOption = "embedded:test",
     data_dir: DataDirOption = None,
     size: SizeOption = None,
@@ -78,14 +83,22 @@ def layers(
     """List the layers whose neurons can be ranked.
 
     Any layer with one tensor as output, in the order the model calls them, by the name that
-    `igd rank --layer` takes.
+    `igd rank --layer` takes; `@nhwc` marks an output with its neurons on the last axis.
 
     Example: `igd layers embedded`
+
+    Example: `igd layers 'timm:swin_tiny_patch4_window7_224?pretrained=false'`
     """
-    net = load_model(model, arch, mean=channels(mean), std=channels(std))
-    images = images_for(data, data_dir, 1, size).images[:1]
+    net = load_model(model, arch, mean=channels(mean), std=channels(std), folder=model_dir)
+    given = ctx.get_parameter_source("data")
+    usual = getattr(net, "usual_size", None) if given and given.name == "DEFAULT" else None
+    images = (  # any image shows the layers, if it has the model's size
+        torch.rand(1, 3, usual, usual, generator=generator("layers"))
+        if usual
+        else images_for(data, data_dir, 1, size).images[:1]
+    )
     check_model(net, images)
-    default = default_layer(net)
+    default = recommended_layer(net, images)
     found = list_layers(net, images)
     if not found:
         raise LayerError(f"{type(net).__name__} has no layer inside whose output has neurons.")
@@ -93,7 +106,7 @@ def layers(
     typer.echo(f"{'layer':<{width}}  {'neurons':>7}  output")
     for layer in found:
         shape = " x ".join(map(str, layer.shape))
-        mark = "  <- penultimate: the paper's choice" if layer.name == default else ""
+        mark = "  <- recommended: penultimate" if layer.name == default else ""
         typer.echo(f"{layer.name:<{width}}  {layer.neurons:>7}  {shape} ({layer.kind}){mark}")
 
 
@@ -137,6 +150,7 @@ def rank(
     arch: ArchOption = None,
     mean: MeanOption = None,
     std: StdOption = None,
+    model_dir: ModelDirOption = None,
     data: DataOption = "embedded:probe",
     data_dir: DataDirOption = None,
     n: CountOption = None,
@@ -159,16 +173,16 @@ def rank(
     for path in outputs.values() or (out,):
         refuse_existing(path, force)
     _refuse_idle(ctx, method, of)
-    net = load_model(model, arch, mean=channels(mean), std=channels(std))
+    net = load_model(model, arch, mean=channels(mean), std=channels(std), folder=model_dir)
     if of is not None:
         _save(inverted(Ranking.load(of, net)), out)
         return
     probe = images_for(data, data_dir, n, size)
-    usual = default_layer(net)
+    check_model(net, probe.images[:2])
+    usual = None if names else recommended_layer(net, probe.images[:2])
     if not names and usual is None:
         raise SettingError("This model has no usual layer: name one by --layer (`igd layers`).")
     names = names or [str(usual)]
-    check_model(net, probe.images[:2])
     for name in names:
         find(net, name)  # a mistake in the last name shows before any work
     if method is Method.CD_IR:

@@ -17,6 +17,7 @@ from igdefense.cli.options import (
     ForceOption,
     ForceRankingOption,
     MeanOption,
+    ModelDirOption,
     SizeOption,
     StdOption,
     channels,
@@ -83,6 +84,7 @@ def explain(
     arch: ArchOption = None,
     mean: MeanOption = None,
     std: StdOption = None,
+    model_dir: ModelDirOption = None,
     data: DataOption = "embedded:probe",
     data_dir: DataDirOption = None,
     n: CountOption = None,
@@ -96,7 +98,7 @@ def explain(
     Example: `igd explain lo-ir.safetensors --model embedded --class cat --out cat.png`
     """
     _check_outputs(out, json_file, force)
-    net = load_model(model, arch, mean=channels(mean), std=channels(std))
+    net = load_model(model, arch, mean=channels(mean), std=channels(std), folder=model_dir)
     probe = images_for(data, data_dir, n, size)
     explanation = explain_class(
         Ranking.load(ranking, net, force=force_ranking),

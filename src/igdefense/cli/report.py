@@ -15,6 +15,8 @@ from igdefense.cli.options import DataDirOption, ForceOption, images_for
 from igdefense.errors import DataError, IGDefenseError, ModelError, SettingError
 from igdefense.files import refuse_existing
 from igdefense.models.fingerprint import identity
+from igdefense.paper.outcome import Outcome
+from igdefense.paper.published import tables
 from igdefense.report.evidence import gather
 from igdefense.report.exhibit import Exhibit
 from igdefense.report.page import write_page
@@ -30,8 +32,20 @@ ProbeOption = Annotated[
     typer.Option(help="Data to look at neurons with, as for --data; the runs' own images."),
 ]
 PublishedOption = Annotated[
-    Path | None,
-    typer.Option(help='JSON of published accuracies: {"run name": {"IW-WC": 53.3, ...}}.'),
+    str | None,
+    typer.Option(
+        metavar="TABLE/BASE or FILE",
+        help="Published accuracies for the table's cells: 'cifar10-rn18/DAJAT RN18', or a JSON "
+        'file {"run name": {"IW-WC": 53.3, ...}}.',
+    ),
+]
+WithOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--with",
+        metavar="OUTCOME.json",
+        help="An outcome of `igd reproduce` to show as well, sweeps as curves; may be repeated.",
+    ),
 ]
 
 
@@ -52,6 +66,7 @@ def report(
     ] = 8,
     probe: ProbeOption = None,
     published: PublishedOption = None,
+    outcomes: WithOption = None,
     data_dir: DataDirOption = None,
     force: ForceOption = False,
 ) -> None:
@@ -60,17 +75,19 @@ def report(
     No attack is run: what is shown comes from the runs' verdicts and saved images, and from the
     models built again.
 
-    Example: `igd report runs/base runs/lo-ir --out page.html`
+    Example: `igd report runs/base runs/lo-ir --with reproduced/smoothing.json --out page.html`
     """
     if out.suffix.lower() not in (".html", ".htm"):
         raise SettingError(f"{out} does not end in .html; a page is an HTML file.")
     refuse_existing(out, force)
+    shown = _outcomes(outcomes)
     evidence = gather(
         [exhibit_of(folder, data_dir) for folder in _distinct(runs)],
         probe=images_for(probe, data_dir, None) if probe else None,
         images=images,
         surface_images=surface_images,
         published=_published(published),
+        outcomes=shown,
     )
     write_page(evidence, out, title=title)
     count = len(evidence.exhibits)
@@ -85,6 +102,8 @@ def figures(
     surface_images: Annotated[
         int, typer.Option(min=0, help="Images whose loss surfaces are averaged; 0 for none.")
     ] = 8,
+    published: PublishedOption = None,
+    outcomes: WithOption = None,
     data_dir: DataDirOption = None,
     force: ForceOption = False,
 ) -> None:
@@ -96,8 +115,15 @@ def figures(
     """
     require_matplotlib()
     refuse_existing(out, force)
+    shown = _outcomes(outcomes)
     exhibits = [exhibit_of(folder, data_dir) for folder in _distinct(runs)]
-    evidence = gather(exhibits, images=0, surface_images=surface_images)
+    evidence = gather(
+        exhibits,
+        images=0,
+        surface_images=surface_images,
+        published=_published(published),
+        outcomes=shown,
+    )
     for path in write_prints(evidence, out, format.value):
         typer.echo(str(path))
 
@@ -138,16 +164,25 @@ def _distinct(folders: list[Path]) -> list[Path]:
     return folders
 
 
-def _published(path: Path | None) -> Mapping[str, Mapping[str, float]] | None:
-    if path is None:
-        return None
+def _outcomes(paths: list[Path] | None) -> list[Outcome]:
+    found = [Outcome.load(path) for path in paths or ()]
+    if len({outcome.name for outcome in found}) < len(found):
+        raise SettingError("Two outcomes are of the same table; name one of each.")
+    return found
+
+
+def _published(given: str | None) -> Mapping[str, Mapping[str, float]] | str | None:
+    """The name of a published table and base model as it is, a file as what it holds."""
+    if given is None or (not given.endswith(".json") and given.partition("/")[0] in tables()):
+        return given
     try:
-        record = json.loads(path.read_text())
+        record = json.loads(Path(given).read_text())
         return {
             str(run): {str(row): float(value) for row, value in rows.items()}
             for run, rows in record.items()
         }
-    except (ValueError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, AttributeError, TypeError) as error:
         raise SettingError(
-            f'{path} is not a JSON file of the form {{"run": {{"IW-WC": 53.3}}}} ({error}).'
+            f'{given} is not a JSON file of the form {{"run": {{"IW-WC": 53.3}}}} ({error}), nor '
+            "one of the paper's tables with a base model ('cifar10-rn18/DAJAT RN18')."
         ) from error

@@ -9,9 +9,10 @@ import typer
 from igdefense.cli.app import app
 from igdefense.cli.options import SeedOption
 from igdefense.errors import SettingError
-from igdefense.paper.bench import scaled
+from igdefense.paper.missing import device_for
 from igdefense.paper.reproduce import EXPERIMENTS
 from igdefense.paper.reproduce import reproduce as run
+from igdefense.paper.scale import scaled
 
 
 class ScaleName(StrEnum):
@@ -43,14 +44,23 @@ def reproduce(
     data: Annotated[str | None, typer.Option(help="Images to judge on.")] = None,
     probe: Annotated[str | None, typer.Option(help="Images to rank by.")] = None,
     encoder: Annotated[str | None, typer.Option(help="Image-text encoder of CD-IR.")] = None,
+    sodef: Annotated[
+        str | None, typer.Option(help="SODEF's head for that model, from `igd train sodef`.")
+    ] = None,
     n: Annotated[int | None, typer.Option("--n", min=1, help="First N images only.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
+    device: Annotated[
+        str | None,
+        typer.Option(help="cpu, cuda, cuda:1; at the scale paper a GPU if there is one."),
+    ] = None,
     seed: SeedOption = 0,
 ) -> None:
     """Run a table or figure of the paper and print it beside the published numbers.
 
     What is done is kept, and shared between tables: the same command goes on after an
-    interruption, and a second table finds the runs it has in common with the first.
+    interruption, and a second table finds the runs it has in common with the first. `igd report
+    --with OUT/NAME.json` shows it on a page. At the scales small and paper, what is missing and
+    how long it will take is told first.
 
     Example: `igd reproduce ablation`
     """
@@ -63,6 +73,7 @@ def reproduce(
         raise SettingError("Name a table or figure; `igd reproduce --list` lists them.")
     chosen = scaled(
         scale.value,
+        name,
         model=model,
         arch=arch,
         layer=layer,
@@ -70,8 +81,11 @@ def reproduce(
         data=data,
         probe=probe,
         encoder=encoder,
+        sodef=sodef,
         n=n,
     )
-    outcome = run(name, chosen, out, seed=seed, workers=workers)
+    outcome = run(
+        name, chosen, out, seed=seed, workers=workers, device=device_for(device, chosen.name)
+    )
     typer.echo(outcome.table())
     typer.echo(f"-> {out / name}.json")

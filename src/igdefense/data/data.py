@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, runtime_checkable
@@ -102,12 +103,19 @@ class Data:
         return f"Data({len(self)} images of {size}, {len(self.class_names)} classes)"
 
     def batches(self, size: int = 100) -> Iterator[tuple[Images, Labels]]:
-        """The images and labels in order, `size` at a time."""
-        for start in range(0, len(self), size):
-            images = self.images[start : start + size]
-            if not isinstance(self.images, Tensor | Pixels):
+        """The images and labels in order, `size` at a time; files are read one batch ahead."""
+        parts = [slice(start, start + size) for start in range(0, len(self), size)]
+        if isinstance(self.images, Tensor | Pixels):
+            yield from ((self.images[part], self.labels[part]) for part in parts)
+            return
+        with ThreadPoolExecutor(1) as reader:
+            ahead = reader.submit(self.images.__getitem__, parts[0])
+            for part, following in zip(parts, [*parts[1:], None], strict=True):
+                images = ahead.result()
                 check_pixels(images)
-            yield images, self.labels[start : start + size]
+                if following is not None:
+                    ahead = reader.submit(self.images.__getitem__, following)
+                yield images, self.labels[part]
 
     @cached_property
     def fingerprint(self) -> str:

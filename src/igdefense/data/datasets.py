@@ -1,6 +1,8 @@
-"""One string to data: embedded, CIFAR-10, a folder of images or an .npz file."""
+"""One string to data: embedded, CIFAR, ImageNet, folders of images, .npz files, `datasets`."""
 
+import difflib
 import logging
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -12,76 +14,102 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from igdefense.data import cifar10, embedded
+from igdefense.data import cifar10, cifar100, embedded, hugging_face, imagenet
+from igdefense.data.crops import Crop
 from igdefense.data.data import Data, Pixels
+from igdefense.data.folder import IMAGE_SUFFIXES, read_folder
 from igdefense.data.sources import FolderImages
 from igdefense.errors import DataError, SettingError
 
+__all__ = ["IMAGE_SUFFIXES", "load_data", "load_images", "read_folder", "read_masks", "read_npz"]
 log = logging.getLogger(__name__)
-FORMS = "embedded:probe, embedded:test, cifar10:train, cifar10:test, folder:PATH or FILE.npz"
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm")
+FORMS = (
+    "embedded:probe, embedded:test, cifar10:train, cifar10:test, cifar100:train, cifar100:test, "
+    "imagenet:train, imagenet:val, imagenet:first-5000, imagenet:robustbench, folder:PATH, "
+    "hf:PATH-or-NAME[:SPLIT] or FILE.npz, and a slice of it: embedded:test[500:800]"
+)
+NAMED = {
+    "embedded": ("probe", "test"),
+    "cifar10": ("train", "test"),
+    "cifar100": ("train", "test"),
+    "imagenet": imagenet.PARTS,
+}
+SIZED, ROOTED = ("folder", "imagenet", "hf"), ("cifar10", "cifar100", "imagenet")
 
 
 def load_data(
     spec: str, *, root: Path | None = None, n: int | None = None, size: int | None = None
 ) -> Data:
-    """The first `n` images; `root` is CIFAR-10's folder, `size` resizes and crops a folder's."""
+    """The first `n` images; `root` is the folder of CIFAR-10, CIFAR-100 or ImageNet.
+
+    `size` resizes and crops the images of a folder, of ImageNet (224 by default) or of `hf:`;
+    `folder:PATH?crop=Crop288` names the crop as RobustBench does.
+    `SPEC[from:to]`, as in `embedded:test[500:800]`, are the images at these positions.
+    """
     if n is not None and n < 1:
         raise SettingError(f"n must be at least 1, got {n}.")
     if size is not None and size < 1:
         raise SettingError(f"size must be at least 1, got {size}.")
-    kind, _, name = spec.partition(":")
-    if size is not None and kind != "folder":
-        raise DataError(f"size is for folder:PATH, not for {spec!r}: leave it out.")
-    if root is not None and kind != "cifar10":
-        raise DataError(f"root is for cifar10:train and cifar10:test, not for {spec!r}.")
-    if spec in ("embedded:probe", "embedded:test"):
-        return _first(embedded.read(name), n, spec)
-    if spec in ("cifar10:train", "cifar10:test"):
-        return _first(cifar10.read(name, root), n, spec)
+    sliced = re.fullmatch(r"(.+)\[(\d*):(\d*)\]", spec)
+    if sliced and not Path(spec.removeprefix("folder:")).exists():
+        first, last = (int(part) if part else None for part in sliced.groups()[1:])
+        whole = _whole(sliced[1], root, last, size)
+        return _first(_slice(whole, first or 0, spec), n, spec)
+    return _whole(spec, root, n, size)
+
+
+def _whole(spec: str, root: Path | None, n: int | None, size: int | None) -> Data:
+    """The first `n` images of data that are no slice."""
+    named, _, option = spec.partition("?crop=")
+    kind, _, name = named.partition(":")
+    if (size is not None or option) and kind not in SIZED:
+        raise DataError(f"size is for {', '.join(SIZED)}, not for {spec!r}: leave it out.")
+    if root is not None and kind not in ROOTED:
+        raise DataError(f"root is for {', '.join(ROOTED)}, not for {spec!r}.")
+    crop = _crop(kind, option, size)
     if kind == "folder" and name:
-        return read_folder(Path(name), n=n, size=size)
-    if spec.endswith(".npz"):
+        return read_folder(Path(name), n=n, crop=crop)
+    if kind == "hf" and name:
+        return _first(hugging_face.read(name, crop=crop), n, spec)
+    if named.endswith(".npz"):
         return _first(read_npz(Path(spec)), n, spec)
-    raise DataError(f"Unknown data {spec!r}; expected {FORMS}.")
+    if name not in NAMED.get(kind, ()):
+        known = [f"{kind}:{part}" for kind, parts in NAMED.items() for part in parts]
+        close = difflib.get_close_matches(spec, known, n=2, cutoff=0.6)
+        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        raise DataError(f"Unknown data {spec!r}.{hint} Expected {FORMS}.")
+    if kind == "imagenet":
+        return imagenet.read(name, root, crop, n)
+    if kind == "embedded":
+        return _first(embedded.read(name), n, spec)
+    return _first((cifar10 if kind == "cifar10" else cifar100).read(name, root), n, spec)
+
+
+def _crop(kind: str, option: str, size: int | None) -> Crop | None:
+    if option and size is not None:
+        raise SettingError("size and ?crop= say the same thing twice: leave one out.")
+    if option:
+        return Crop.named(option)
+    if size is None:
+        return None
+    return Crop.imagenet(size) if kind == "imagenet" else Crop.whole(size)
+
+
+def _slice(data: Data, first: int, spec: str) -> Data:
+    if first >= len(data):
+        raise DataError(f"{spec} holds no images: there are {len(data):,} up to its end.")
+    return data[first:]
 
 
 def _first(data: Data, n: int | None, what: str) -> Data:
-    _check_enough(len(data), n, what)
+    if n is not None and n > len(data):
+        raise DataError(f"{what} holds {len(data):,} images, fewer than the {n:,} asked for.")
     return data if n is None or n == len(data) else data[:n]
-
-
-def _check_enough(count: int, n: int | None, what: str) -> None:
-    if n is not None and n > count:
-        raise DataError(f"{what} holds {count:,} images, fewer than the {n:,} asked for.")
 
 
 def load_images(paths: Sequence[Path], size: int | None = None) -> Tensor:
     """Image files without labels, all of one size, or resized and cropped to `size`."""
     return FolderImages(paths, size)[:]
-
-
-def read_folder(folder: Path, *, n: int | None = None, size: int | None = None) -> Data:
-    """One sub-folder a class, in alphabetical order; images are decoded when asked for."""
-    if not folder.is_dir():
-        raise DataError(f"{folder} is not a folder; expected one sub-folder of images per class.")
-    classes = sorted(f for f in folder.iterdir() if f.is_dir() and not f.name.startswith("."))
-    if not classes:
-        raise DataError(f"{folder} has no sub-folders; expected one per class.")
-    paths: list[Path] = []
-    labels: list[int] = []
-    for label, inside in enumerate(classes):
-        found = sorted(p for p in inside.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES)
-        found = [path for path in found if not path.name.startswith(".")]
-        if not found:
-            raise DataError(
-                f"{inside} holds no images ({', '.join(IMAGE_SUFFIXES)}): add some or remove it."
-            )
-        paths += found
-        labels += [label] * len(found)
-    _check_enough(len(paths), n, str(folder))
-    images = FolderImages(paths[:n], size)
-    return Data(images, torch.tensor(labels[:n]), [inside.name for inside in classes])
 
 
 def read_npz(path: Path) -> Data:

@@ -21,12 +21,13 @@ SETTINGS, RANKING, WEIGHTS = "defense.json", "ranking.safetensors", "model.safet
 
 
 def write_folder(
-    folder: Path, model: nn.Module, ranking: Ranking, settings: dict[str, Any]
+    folder: Path, model: nn.Module, ranking: Ranking, settings: dict[str, Any], kind: str
 ) -> None:
     """`defense.json`, the ranking and the base model's weights; the first is written last."""
     record = {
         "format": FORMAT,
         "version": __version__,
+        "kind": kind,
         "settings": settings,
         "model": {"fingerprint": weights_fingerprint(model), "origin": origin_of(model)},
     }
@@ -38,7 +39,9 @@ def write_folder(
         part.write_text(json.dumps(record, indent=2) + "\n")
 
 
-def read_folder(folder: Path, model: nn.Module | None) -> tuple[nn.Module, Ranking, dict[str, Any]]:
+def read_folder(
+    folder: Path, model: nn.Module | None
+) -> tuple[nn.Module, Ranking, dict[str, Any], str]:
     """What `write_folder` wrote; the model is built again unless it is given."""
     try:
         record: dict[str, Any] = json.loads((folder / SETTINGS).read_text())
@@ -61,4 +64,4 @@ def read_folder(folder: Path, model: nn.Module | None) -> tuple[nn.Module, Ranki
         except (SafetensorError, OSError) as error:
             raise OutputError(f"{folder / WEIGHTS} is damaged ({error}).") from error
         model = rebuild(origin, weights)
-    return model, Ranking.load(folder / RANKING), settings
+    return model, Ranking.load(folder / RANKING), settings, record.get("kind", "IGDefense")

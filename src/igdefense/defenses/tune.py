@@ -99,7 +99,7 @@ def tune(
         keys = range(position, position + len(images))
         position += len(images)
         logits, state = defense._first_pass(images, keys)
-        guess = (logits / temperature).softmax(dim=1)
+        guess = defense.guess(logits)
         activations = activations_of(state)
         base += int((parts.after(state).argmax(1) == labels).sum())
         if head is not None:

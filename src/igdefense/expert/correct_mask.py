@@ -14,19 +14,17 @@ covers both ways an image can be lost.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
-from torch import Generator, nn
+from torch import Tensor, nn
 
-from igdefense.attacks.attack import require_positive
 from igdefense.attacks.suites import Budget, Column
-from igdefense.attacks.threat import Linf, Threat
-from igdefense.attacks.views import Told, View, as_view
+from igdefense.attacks.threat import Linf
+from igdefense.attacks.views import Told, View
 from igdefense.defenses.ig_defense import IGDefense
-from igdefense.expert.every_target import EveryTarget
+from igdefense.expert.every_target import Aim, EveryTarget
 from igdefense.expert.variants import without_mask
 from igdefense.models.fingerprint import hash_text, identity
-from igdefense.randomness import Key, Streams
+from igdefense.randomness import Key
 from igdefense.types import Images, Labels, Logits
 
 
@@ -40,8 +38,7 @@ class GivenMask(nn.Module):
         self.defense = defense
 
     def forward(self, images: Images, keys: Sequence[Key] | None, classes: Labels) -> Logits:
-        state = self.defense._split_at().before(images)
-        return self.defense.second_pass(state, self.defense.masks.to(images)[classes])
+        return self.defense.answer(self.defense.state_of(images), self.defense.sure(classes))
 
     def identity(self) -> str:
         return hash_text(type(self).__name__, identity(self.defense))
@@ -59,31 +56,11 @@ class SecondPass:
         return GivenMask(defense)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CorrectMask:
+class CorrectMask(EveryTarget):
     """`EveryTarget` on a `GivenMask` that is told the true class."""
 
-    version: ClassVar[int] = 1
-
-    threat: Threat
-    steps: int = 100
-    targets: int | None = None  # None is min(9, classes - 1)
-
-    def __post_init__(self) -> None:
-        require_positive(self, "steps", "targets")
-
-    def __call__(
-        self,
-        view: View | nn.Module,
-        images: Images,
-        labels: Labels,
-        rng: Generator | Streams,
-        start: Images | None = None,
-        chooser: View | nn.Module | None = None,
-    ) -> Images:
-        attack = EveryTarget(threat=self.threat, steps=self.steps, targets=self.targets)
-        told = Told(as_view(view), labels)
-        return attack(told, images, labels, rng=rng, start=start, chooser=chooser)
+    def plan(self, view: View, images: Images, labels: Labels) -> tuple[Aim, Tensor]:
+        return super().plan(Told(view, labels), images, labels)
 
 
 def columns(threat: Linf, budget: Budget) -> tuple[Column, ...]:

@@ -21,7 +21,7 @@ from igdefense.attacks.climb import FRESH, WARM, climb
 from igdefense.attacks.losses import Loss, Losses, cw, targeted_cw
 from igdefense.attacks.objective import likeliest_targets
 from igdefense.attacks.threat import Threat
-from igdefense.attacks.views import View, as_view
+from igdefense.attacks.views import View, as_view, sharing
 from igdefense.randomness import Streams
 from igdefense.types import Images, Labels
 
@@ -55,14 +55,17 @@ class EveryTarget:
         start: Images | None = None,
         chooser: View | nn.Module | None = None,
     ) -> Images:
-        seen = as_view(view)
+        aim, targets = self.plan(as_view(view), images, labels)
+        chase = Chase(self.threat, self.steps, start, chooser)
+        return chase(aim, targets, images, labels, rng)
+
+    def plan(self, view: View, images: Images, labels: Labels) -> tuple[Aim, Tensor]:
+        """What to climb towards a target, and the targets of each image; children have others."""
 
         def aim(left: Tensor, goal: Labels) -> tuple[View, Loss]:
-            return seen[left], partial(targeted_cw, targets=goal)
+            return view[left], partial(targeted_cw, targets=goal)
 
-        return Chase(self.threat, self.steps, start, chooser)(
-            aim, likeliest_targets(seen, images, labels, self.targets), images, labels, rng
-        )
+        return aim, likeliest_targets(view, images, labels, self.targets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +143,7 @@ def asked(view: View, x: Images, labels: Labels) -> tuple[Losses, Losses]:
     """The share of the view's draws that are wrong about each image, and the mean margin."""
     rate = torch.zeros(len(x), dtype=x.dtype, device=x.device)
     margin = torch.zeros_like(rate)
+    view = sharing(view, x, view.samples)
     for _ in range(view.samples):
         logits = view(x)
         rate += logits.argmax(1) != labels

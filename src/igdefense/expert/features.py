@@ -24,7 +24,6 @@ from igdefense.expert.every_target import EveryTarget
 from igdefense.expert.variants import without_mask
 from igdefense.layers import neuron_axis
 from igdefense.models.fingerprint import hash_text, identity
-from igdefense.split import activations_of
 from igdefense.types import Images, Logits
 
 
@@ -38,7 +37,7 @@ class MaskedActivations(nn.Module):
         self.defense = defense
 
     def forward(self, images: Images) -> Logits:
-        activations = activations_of(self.defense._split_at().before(images))
+        activations = self.defense.activations(images)
         places = activations.movedim(neuron_axis(activations), 1).unsqueeze(-1).flatten(2)
         means = places.mean(2)
         masks = self.defense.masks.to(means)

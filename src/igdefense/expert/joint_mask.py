@@ -18,22 +18,20 @@ own important neurons.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
-from igdefense.attacks.attack import require_positive
 from igdefense.attacks.losses import Loss, Losses, targeted_cw
 from igdefense.attacks.objective import likeliest, mean_logits
 from igdefense.attacks.suites import Budget, Column
-from igdefense.attacks.threat import Linf, Threat
-from igdefense.attacks.views import Told, View, as_view
+from igdefense.attacks.threat import Linf
+from igdefense.attacks.views import Told, View
 from igdefense.defenses.ig_defense import IGDefense
-from igdefense.expert.every_target import Chase
+from igdefense.expert.every_target import Aim, EveryTarget
 from igdefense.expert.variants import variant, without_mask
 from igdefense.models.fingerprint import hash_text, identity
-from igdefense.randomness import Key, Streams
+from igdefense.randomness import Key
 from igdefense.types import Images, Labels, Logits
 
 
@@ -47,8 +45,8 @@ class BothPasses(nn.Module):
     def forward(self, images: Images, keys: Sequence[Key] | None, classes: Labels) -> Logits:
         """(images, 2 x classes): z, then h."""
         first, state = self.defense._first_pass(images, keys)
-        masks = self.defense.masks.to(first)[classes]
-        return torch.cat([first, self.defense.second_pass(state, masks)], dim=1)
+        second = self.defense.answer(state, self.defense.sure(classes))
+        return torch.cat([first, second], dim=1)
 
     def identity(self) -> str:
         return hash_text(type(self).__name__, identity(self.defense))
@@ -69,40 +67,15 @@ class Routes:
         return BothPasses(again)
 
 
-@dataclass(frozen=True, kw_only=True)
-class JointMask:
-    """APGD on the smaller of the two margins of `BothPasses`, towards each target.
+class JointMask(EveryTarget):
+    """APGD on the smaller of the two margins of `BothPasses`, towards each target."""
 
-    Which point is handed back, and what `start` does, is as in `EveryTarget`.
-    """
-
-    version: ClassVar[int] = 1
-
-    threat: Threat
-    steps: int = 100
-    targets: int | None = None  # None is min(9, classes - 1)
-
-    def __post_init__(self) -> None:
-        require_positive(self, "steps", "targets")
-
-    def __call__(
-        self,
-        view: View | nn.Module,
-        images: Images,
-        labels: Labels,
-        rng: Generator | Streams,
-        start: Images | None = None,
-        chooser: View | nn.Module | None = None,
-    ) -> Images:
-        seen = as_view(view)
-
+    def plan(self, view: View, images: Images, labels: Labels) -> tuple[Aim, Tensor]:
         def aim(left: Tensor, goal: Labels) -> tuple[View, Loss]:
-            return Told(seen[left], goal), partial(joint_margin, targets=goal)
+            return Told(view[left], goal), partial(joint_margin, targets=goal)
 
-        first = mean_logits(Told(seen, labels), images).chunk(2, dim=1)[0]
-        return Chase(self.threat, self.steps, start, chooser)(
-            aim, likeliest(first, labels, self.targets), images, labels, rng
-        )
+        first = mean_logits(Told(view, labels), images).chunk(2, dim=1)[0]
+        return aim, likeliest(first, labels, self.targets)
 
 
 def joint_margin(both: Logits, labels: Labels, targets: Labels) -> Losses:

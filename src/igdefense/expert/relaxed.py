@@ -15,7 +15,7 @@ itself stood by vanishing gradients.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch import nn
+from torch import Tensor, nn
 
 from igdefense.attacks.apgd import APGD
 from igdefense.attacks.suites import Budget, Column
@@ -37,12 +37,17 @@ class RelaxedDefense(nn.Module):
         self.defense, self.temperature = defense, temperature
         self.random = defense.random
 
-    def forward(self, images: Images, keys: Sequence[Key] | None = None) -> Logits:
-        first, state = self.defense._first_pass(images, keys)
-        hard = (first.detach() / self.defense.temperature).softmax(1)
+    def shared(self, images: Images) -> Tensor | None:
+        return self.defense.shared(images)
+
+    def forward(
+        self, images: Images, keys: Sequence[Key] | None = None, shared: Tensor | None = None
+    ) -> Logits:
+        first, state = self.defense._first_pass(images, keys, shared)
+        hard = self.defense.guess(first.detach())
         soft = (first / self.temperature).softmax(1)
         guess = hard + (soft - soft.detach())  # the difference is 0, and has a gradient
-        return self.defense.second_pass(state, guess @ self.defense.masks.to(guess))
+        return self.defense.answer(state, guess)
 
     def identity(self) -> str:
         return hash_text(type(self).__name__, identity(self.defense), self.temperature)

@@ -7,9 +7,10 @@ five steps instead of twenty took back all of its gain.
 What is differentiated: relatives of IG-Defense, each with its pseudo-label relaxed to temperature
 1 in the backward pass. `self-many` guesses from the mean of many noisy copies; `self-half` and
 `self-double` keep half and twice as many neurons; `self-absolute` ranks by the size of the score
-whatever its sign, `self-shuffled` keeps random neurons. Of smoothing, and of any other random
-defense, there is `self-many` only. A rival may offer a relative of its own by a method `easier()`
-that returns it (`self-easier`).
+whatever its sign, `self-shuffled` keeps random neurons, and `self-other` those of another ranking
+of the same model, CD-IR for LO-IR and the reverse, where the adversary has one. Of smoothing, and
+of any other random defense, there is `self-many` only. A rival may offer a relative of its own by a
+method `easier()` that returns it (`self-easier`).
 
 What it would show: points that fool all relatives do not depend on which neurons are kept. If
 `self-shuffled` breaks as much as the rest, the ranking adds nothing an attacker has to know.
@@ -31,6 +32,7 @@ from igdefense.expert.relaxed import RelaxedDefense
 from igdefense.expert.variants import variant, without_mask
 from igdefense.models.fingerprint import hash_text, identity
 from igdefense.randomness import Key, seed_of
+from igdefense.rankings.combined import absolute
 from igdefense.rankings.controls import shuffled
 from igdefense.rankings.ranking import Ranking
 from igdefense.types import Images, Logits
@@ -78,16 +80,17 @@ class OtherKeep:
     times: float
 
     def why_not(self, defense: nn.Module) -> str | None:
-        if isinstance(defense, IGDefense) and self._keep(defense) == defense.keep:
+        if isinstance(defense, IGDefense) and self._keep(defense.ranking, defense.keep) == (
+            defense.keep
+        ):
             return f"keeping {self.times:g} times as many of its neurons changes nothing"
         return without_mask(defense)
 
     def __call__(self, defense: nn.Module, base: nn.Module) -> nn.Module:
-        assert isinstance(defense, IGDefense)
-        return _softened(variant(defense, keep=self._keep(defense)))
+        return _softened(variant(defense, rekeep=self._keep))
 
-    def _keep(self, defense: IGDefense) -> int:
-        return min(max(round(self.times * defense.keep), 1), defense.ranking.neurons)
+    def _keep(self, ranking: Ranking, keep: int) -> int:
+        return min(max(round(self.times * keep), 1), ranking.neurons)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,20 +101,55 @@ class OtherRanking:
 
     def why_not(self, defense: nn.Module) -> str | None:
         if isinstance(defense, IGDefense):
-            masks = self._ranking(defense).masks(defense.keep)
+            masks = self._ranking(defense.ranking).masks(defense.keep)
             if torch.equal(masks, defense.ranking.masks(defense.keep)):
                 return f"its {self.kind} ranking keeps the same neurons"
         return without_mask(defense)
 
     def __call__(self, defense: nn.Module, base: nn.Module) -> nn.Module:
-        assert isinstance(defense, IGDefense)
-        return _softened(variant(defense, ranking=self._ranking(defense)))
+        return _softened(variant(defense, rerank=self._ranking))
 
-    def _ranking(self, defense: IGDefense) -> Ranking:
-        own = defense.ranking
+    def _ranking(self, own: Ranking) -> Ranking:
         if self.kind == "shuffled":
             return shuffled(own, OTHER_SEED)
-        return Ranking(own.layer, own.scores.abs(), {**own.provenance, "method": "absolute"})
+        return absolute(own)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenRanking:
+    """The defense with a ranking that the adversary brings along, or the reason why it has none."""
+
+    ranking: Ranking | str = "no other ranking was given"
+
+    def __repr__(self) -> str:
+        given = self.ranking
+        named = f"{given!r}, {given.fingerprint}" if isinstance(given, Ranking) else given
+        return f"{type(self).__name__}({named})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GivenRanking) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def why_not(self, defense: nn.Module) -> str | None:
+        if not isinstance(defense, IGDefense):
+            return without_mask(defense)
+        if isinstance(self.ranking, str):
+            return self.ranking
+        own = defense.ranking
+        if (self.ranking.layer, self.ranking.scores.shape) != (own.layer, own.scores.shape):
+            return f"the other ranking is {self.ranking!r}, not of the same neurons"
+        if torch.equal(self.ranking.masks(defense.keep), own.masks(defense.keep)):
+            return "the other ranking keeps the same neurons"
+        return None
+
+    def __call__(self, defense: nn.Module, base: nn.Module) -> nn.Module:
+        return _softened(variant(defense, rerank=self._for))
+
+    def _for(self, own: Ranking) -> Ranking:
+        assert isinstance(self.ranking, Ranking)
+        return self.ranking if self.ranking.layer == own.layer else own
 
 
 @dataclass(frozen=True)
@@ -131,13 +169,15 @@ def _softened(defense: nn.Module) -> nn.Module:
     return RelaxedDefense(defense, SOFT) if isinstance(defense, IGDefense) else defense
 
 
-def columns(threat: Linf, budget: Budget) -> tuple[Column, ...]:
+def columns(threat: Linf, budget: Budget, other: Ranking | str | None = None) -> tuple[Column, ...]:
+    """`other` is the other ranking, or the reason why there is none."""
     relatives: dict[str, Surrogate] = {
         "self-many": ManySamples(samples=budget.surrogate_samples),
         "self-half": OtherKeep(times=0.5),
         "self-double": OtherKeep(times=2),
         "self-absolute": OtherRanking(kind="absolute"),
         "self-shuffled": OtherRanking(kind="shuffled"),
+        "self-other": GivenRanking() if other is None else GivenRanking(other),
         "self-easier": Easier(),
     }
     attack = APGD(threat=threat, loss="cw", steps=budget.steps, best="strict")

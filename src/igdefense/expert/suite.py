@@ -20,6 +20,7 @@ from igdefense.expert import (
     square_averaged,
     warm_start,
 )
+from igdefense.rankings.ranking import Ranking
 
 EXPERT = ("expert", "expert-quick")
 IDEAS = (
@@ -40,12 +41,16 @@ IDEAS = (
 
 
 def columns_of(
-    name: str, threat: Linf, overrides: Mapping[str, int] | None = None
+    name: str,
+    threat: Linf,
+    overrides: Mapping[str, int] | None = None,
+    other_ranking: Ranking | str | None = None,
 ) -> tuple[Column, ...]:
     """The columns of any suite.
 
     `expert`: the nine of the paper and those made for this defense. `expert-quick`: the same with
-    small budgets, for demonstrations; its numbers are no evidence of robustness.
+    small budgets, for demonstrations; its numbers are no evidence of robustness. `other_ranking` is
+    one for the adversary to craft with (A12), or the reason why there is none.
     """
     if name in SUITES:
         return suite(name, threat, overrides)
@@ -53,5 +58,10 @@ def columns_of(
         known = ", ".join((*SUITES, *EXPERT))
         raise SettingError(f"There is no suite {name!r}; expected one of {known}.")
     budget = budget_of(name, overrides)
-    added = [column for idea in IDEAS for column in idea.columns(threat, budget)]
+    added: list[Column] = []
+    for idea in IDEAS:
+        if idea is self_transfer:
+            added += self_transfer.columns(threat, budget, other_ranking)
+        else:
+            added += idea.columns(threat, budget)
     return (*the_nine(threat, budget), *added)

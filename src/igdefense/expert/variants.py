@@ -7,14 +7,12 @@ from torch import nn
 from igdefense.defenses.ig_defense import IGDefense
 from igdefense.defenses.noise import Noise
 from igdefense.defenses.smoothing import Smoothed
-from igdefense.rankings.ranking import Ranking
 
 
-def variant(defense: nn.Module, *, ranking: Ranking | None = None, **changes: Any) -> nn.Module:
-    """IG-Defense or smoothing with some of its settings changed."""
+def variant(defense: nn.Module, **changes: Any) -> nn.Module:
+    """IG-Defense (`IGDefense.varied`) or smoothing with some of its settings changed."""
     if isinstance(defense, IGDefense):
-        settings = defense.settings | changes
-        return IGDefense(defense.model, ranking or defense.ranking, **settings)
+        return defense.varied(**changes)
     assert isinstance(defense, Smoothed)
     own = defense.noise
     now = {"sigma": own.sigma, "samples": own.samples, "seed": own.seed, "noise": own.kind}

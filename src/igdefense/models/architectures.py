@@ -102,7 +102,8 @@ def default_layer(model: nn.Module) -> str | None:
     if isinstance(model, Normalized):
         inner = default_layer(model.get_submodule("model"))
         return inner and f"model.{inner}"
-    return PENULTIMATE.get(type(model))
+    usual: str | None = getattr(model, "usual_layer", None)
+    return usual or PENULTIMATE.get(type(model))
 
 
 def check_normalization(

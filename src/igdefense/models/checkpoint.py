@@ -2,9 +2,8 @@
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,15 +18,11 @@ from igdefense.models.architectures import (
     parse,
 )
 from igdefense.models.resnet import WideResNet
+from igdefense.models.state import State, fitted, unwrap
 from igdefense.models.weights_file import read_weights
 
 log = logging.getLogger(__name__)
-State = dict[str, Tensor]
 
-WRAPPERS = (
-    *("state_dict", "model_state_dict", "model_state", "model", "net", "network", "weights"),
-    *("params", "model_ema", "ema_state_dict", "ema", "state_dict_ema"),
-)
 PREFIXES = ("module.", "model.", "net.", "network.", "backbone.", "_orig_mod.", "1.")
 NORMALIZERS = ("", "normalize.", "normalizer.", "normalization.", "normalize_layer.", "norm.", "0.")
 PAIRS = (("mean", "std"), ("mu", "sigma"))
@@ -51,7 +46,7 @@ def load_checkpoint(
     """
     path, architecture = Path(path), parse(arch)
     given = check_normalization(mean, std)
-    state, stored = _strip(_unwrap(read_weights(path), path), path)
+    state, stored = _strip(unwrap(read_weights(path), path), path)
     if architecture.family is WideResNet:
         state = _drop_spare_block(state, path)
     mean, std = _choose(given, stored, architecture, path, level)
@@ -63,34 +58,12 @@ def load_checkpoint(
     counts = {key for key in expected if key.endswith(".num_batches_tracked")} - state.keys()
     for key in counts:  # absent from old files, unused in eval mode
         del expected[key]
-    _check_keys(state, expected, arch, path)
-    wanted = {key: state[key].to(like.dtype).contiguous() for key, like in expected.items()}
-    _check_finite(wanted, path)
+    wanted = fitted(state, expected, arch, path, _advice(state, arch))
     for name, values in (("mean", mean), ("std", std)):
         wanted[f"normalize.{name}"] = torch.tensor(values).view_as(normalize[name])
     wanted |= {key: torch.tensor(0) for key in counts}
     model.load_state_dict(wanted, assign=True)
     return model.eval()
-
-
-def _unwrap(content: Mapping[str, Any], path: Path) -> State:
-    """The dict of tensors inside the dicts that training scripts save."""
-    for _ in range(5):
-        inside = [name for name in WRAPPERS if isinstance(content.get(name), Mapping)]
-        if not inside:
-            break
-        if len(inside) > 1:
-            log.warning("%s holds %s; %r is used.", path, " and ".join(inside), inside[0])
-        content = content[inside[0]]
-    others = [name for name, value in content.items() if not _is_plain(value)]
-    if others or not content:
-        what = f"{_some(others)} are no tensors" if others else "it is empty"
-        raise ModelError(f"{path} is not a state dict: {what}. Save `model.state_dict()`.")
-    return {str(name): value.detach() for name, value in content.items()}
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, Tensor) and value.layout is torch.strided and not value.is_quantized
 
 
 def _strip(state: State, path: Path) -> tuple[State, tuple[Channels, Channels] | None]:
@@ -147,29 +120,6 @@ def _choose(
     return tuple(map(float, mean)), tuple(map(float, std))
 
 
-def _check_keys(state: State, expected: State, arch: str, path: Path) -> None:
-    missing = [key for key in expected if key not in state]
-    unexpected = [key for key in state if key not in expected]
-    shapes = [
-        f"{key} ({_kind(state[key])}, expected {_kind(like)})"
-        for key, like in expected.items()
-        if key in state and _kind(state[key]) != _kind(like)
-    ]
-    if missing or unexpected or shapes:
-        groups = (("missing", missing), ("unexpected", unexpected), ("of another shape", shapes))
-        faults = "; ".join(f"{len(keys)} {what}: {_some(keys)}" for what, keys in groups if keys)
-        raise ModelError(f"{path} does not fit {arch}: {faults}. {_advice(state, arch)}")
-
-
-def _check_finite(state: State, path: Path) -> None:
-    bad = [key for key, value in state.items() if not value.float().isfinite().all()]
-    if bad:
-        raise ModelError(
-            f"{path} holds NaN or infinite weights in {_some(bad)}: the training diverged, "
-            "take another checkpoint."
-        )
-
-
 def _advice(state: State, arch: str) -> str:
     guess = guess_arch(state)
     if guess and guess != arch:
@@ -198,15 +148,5 @@ def guess_arch(state: Mapping[str, Tensor]) -> str | None:
     return ("preact-" if preact else "") + name + (f"-w{len(stem)}" if len(stem) != 64 else "")
 
 
-def _kind(tensor: Tensor) -> str:
-    kind = "" if tensor.is_floating_point() else f" {tensor.dtype}".replace("torch.", "")
-    return f"{tuple(tensor.shape)}{kind}"
-
-
 def _round(numbers: Channels) -> tuple[float, ...]:
     return tuple(round(float(number), 4) for number in numbers)
-
-
-def _some(names: Iterable[str]) -> str:
-    names = [str(name) for name in names]
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

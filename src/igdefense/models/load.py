@@ -1,4 +1,7 @@
-"""One string to a model on [0, 1] pixels: `embedded`, a checkpoint or `package.module:function`."""
+"""One string to a model on [0, 1] pixels.
+
+`embedded`, a checkpoint, a model of another package (`timm:NAME`) or `package.module:function`.
+"""
 
 import difflib
 import importlib
@@ -8,7 +11,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -18,6 +21,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from igdefense.errors import ModelError
+from igdefense.models.adapters.robustbench import load_robustbench
+from igdefense.models.adapters.timm import load_timm
+from igdefense.models.adapters.torchvision import load_torchvision
+from igdefense.models.adapters.transformers import load_transformers
 from igdefense.models.architectures import Channels, build
 from igdefense.models.check import check_eval
 from igdefense.models.checkpoint import load_checkpoint
@@ -26,7 +33,16 @@ from igdefense.models.weights_file import SUFFIXES
 
 EMBEDDED = "resnet18-w16-fat"
 EMBEDDED_ARCH = "resnet18-w16"
-FORMS = "'embedded', a checkpoint file with --arch, or package.module:function"
+PACKAGES: Mapping[str, Callable[..., nn.Module]] = {
+    "robustbench": load_robustbench,
+    "timm": load_timm,
+    "torchvision": load_torchvision,
+    "transformers": load_transformers,
+}
+FORMS = (
+    "'embedded', a checkpoint file with --arch, robustbench:DATASET/THREAT/MODEL, timm:NAME, "
+    "torchvision:NAME, transformers:FOLDER-or-NAME, or package.module:function"
+)
 
 
 def load_model(
@@ -35,15 +51,27 @@ def load_model(
     *,
     mean: Channels | None = None,
     std: Channels | None = None,
+    folder: Path | None = None,
 ) -> nn.Module:
-    """The model in eval mode; `arch`, `mean` and `std` are for checkpoint files."""
+    """The model in eval mode; `arch`, `mean` and `std` are for checkpoint files.
+
+    `folder` is where the files of models of other packages are (`cifar10/Linf/NAME.pt`,
+    `timm/NAME.safetensors`): $IGDEFENSE_MODELS or a folder in the user's cache by default.
+    """
+    package, _, inside = spec.partition(":")
+    foreign = PACKAGES.get(package) if inside and not Path(spec).exists() else None
+    if folder is not None and foreign is None:
+        raise ModelError(f"A folder of models is for {', '.join(PACKAGES)}; {spec!r} needs none.")
     named = re.fullmatch(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)", spec)
-    if spec == "embedded" or (named and not Path(spec).exists()):
+    if spec == "embedded" or foreign or (named and not Path(spec).exists()):
         if not (arch is None and mean is None and std is None):
             raise ModelError(f"arch, mean and std are for checkpoint files; {spec!r} has its own.")
-        if not named:
+        if spec == "embedded":
             return _marked(_embedded(), EMBEDDED_ARCH)
         origin: Origin = {"arch": None, "classes": None, "function": spec}
+        if foreign:
+            return mark_origin(foreign(inside, folder), origin)
+        assert named is not None
         return mark_origin(_from_function(named[1], named[2]), origin)
     if not Path(spec).exists() and not spec.endswith(SUFFIXES):
         raise ModelError(f"No model {spec!r}; expected {FORMS}.")
@@ -57,7 +85,11 @@ def rebuild(origin: Origin, weights: Mapping[str, Tensor]) -> nn.Module:
     if origin["arch"] is not None:
         model = mark_origin(build(origin["arch"], origin["classes"]), origin).eval()
     else:
-        model = load_model(str(origin["function"]))
+        package, _, inside = str(origin["function"]).partition(":")
+        if package in PACKAGES:
+            model = mark_origin(PACKAGES[package](inside, None, weights=False), origin)
+        else:
+            model = load_model(str(origin["function"]))
     try:
         model.load_state_dict(dict(weights))
     except RuntimeError as error:

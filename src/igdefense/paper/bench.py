@@ -1,81 +1,69 @@
 """The model, data, rankings and runs that the paper's tables share, each made once."""
 
 import logging
-from dataclasses import asdict, dataclass, replace
+import tempfile
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load_file
 from torch import nn
 
+from igdefense import __version__
+from igdefense.analysis.activation_shift import ActivationShift, activation_shift
+from igdefense.analysis.cost import cost
+from igdefense.analysis.loss_surface import LossSurface, loss_surface
 from igdefense.attacks.suites import Column
+from igdefense.attacks.threat import Linf
 from igdefense.data.data import Data
 from igdefense.data.datasets import load_data
 from igdefense.data.subset import balanced
 from igdefense.defenses.ig_defense import defend
+from igdefense.defenses.rivals.head import Head, shipped_head
 from igdefense.defenses.smoothing import Smoothed
 from igdefense.errors import SettingError
-from igdefense.models.fingerprint import hash_text
+from igdefense.expert.suite import columns_of
+from igdefense.models.architectures import default_layer
+from igdefense.models.fingerprint import hash_text, identity
 from igdefense.models.load import load_model
+from igdefense.paper.scale import Scale
+from igdefense.rankings.cache import Cache
 from igdefense.rankings.clip_dissect import clip_dissect
 from igdefense.rankings.controls import shuffled
 from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.rankings.ranking import Ranking
-from igdefense.verdicts.evaluate import evaluate
-from igdefense.verdicts.run import Run
+from igdefense.types import Images
+from igdefense.verdicts.evaluate import IMAGES, evaluate
+from igdefense.verdicts.run import RESULTS, Run
+from igdefense.verdicts.units import QUERIED, versions
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scale:
-    """On what and how thoroughly a table of the paper is run."""
-
-    name: str
-    model: str = "embedded"
-    arch: str | None = None
-    layer: str = "layer4"
-    keep: int = 16
-    data: str = "embedded:test"
-    probe: str = "embedded:probe"
-    n: int = 32
-    suite: str = "quick"
-    encoder: str = "embedded"
-    eps: float = 8 / 255
-
-
-SCALES = {
-    "embedded": Scale(name="embedded"),
-    "small": Scale(name="small", n=200, suite="paper"),
-    "paper": Scale(
-        name="paper",
-        model="",
-        keep=50,
-        data="cifar10:test",
-        probe="cifar10:train",
-        n=10_000,
-        suite="paper",
-        encoder="open_clip:ViT-B-16/openai",
-    ),
-}
 
 
 class Bench:
     """Everything a table needs, at one scale; all runs share one store under `out`."""
 
-    def __init__(self, scale: Scale, out: Path, *, seed: int = 0, workers: int = 1) -> None:
-        if not scale.model:
-            raise SettingError(
-                "--scale paper needs the paper's base model: a checkpoint by --model FILE and "
-                "--arch, CIFAR-10 by `igd data cifar10`, CLIP by --encoder. A full table is days "
-                "on a GPU: try --n 100 first, and multiply."
-            )
+    def __init__(
+        self, scale: Scale, out: Path, *, seed: int = 0, workers: int = 1, device: str = "cpu"
+    ) -> None:
         self.scale, self.out, self.seed, self.workers = scale, out, seed, workers
+        self.device = device
         self._rankings: dict[tuple[str, str, int | None], Ranking] = {}
 
     @cached_property
     def model(self) -> nn.Module:
-        return load_model(self.scale.model, self.scale.arch)
+        return load_model(self.scale.model, self.scale.arch).to(self.device)
+
+    @property
+    def layer(self) -> str:
+        """The one the user named, or the penultimate one."""
+        found = self.scale.layer or default_layer(self.model)
+        if found is None:
+            raise SettingError(
+                f"The penultimate layer of {self.scale.model} is not known: name it by --layer."
+            )
+        return found
 
     @cached_property
     def data(self) -> Data:
@@ -90,7 +78,7 @@ class Bench:
         """What an outcome says about itself."""
         s = self.scale
         return {
-            **{"scale": s.name, "model": s.model, "layer": s.layer, "keep": s.keep},
+            **{"scale": s.name, "model": s.model, "layer": self.layer, "keep": s.keep},
             **{"data": s.data, "n": len(self.data), "suite": s.suite},
             **{"eps": f"{s.eps * 255:g}/255", "seed": self.seed},
         }
@@ -99,21 +87,38 @@ class Bench:
         self, method: str, layer: str | None = None, per_class: int | None = None
     ) -> Ranking:
         """LO-IR, CD-IR or random, on all of the probe set or on a balanced part of it."""
-        key = (method, layer or self.scale.layer, per_class)
+        key = (method, layer or self.layer, per_class)
         if key not in self._rankings:
             probe = self.probe
             if per_class is not None:
                 probe = balanced(probe, per_class, self.seed)
-            if method == "CD-IR":
-                made = clip_dissect(self.model, probe, key[1], encoder=self.scale.encoder)
-            else:
-                made = leave_one_out(self.model, probe, key[1])
+            made = self._rank("LO-IR" if method == "random" else method, probe, key[1])
             self._rankings[key] = shuffled(made, self.seed) if method == "random" else made
         return self._rankings[key]
 
-    def forget(self) -> None:
-        """Rank anew from here on: for timing."""
-        self._rankings.clear()
+    def _rank(self, method: str, probe: Data, layer: str, cache: Cache | None = None) -> Ranking:
+        if method == "CD-IR":
+            return clip_dissect(self.model, probe, layer, encoder=self.scale.encoder, cache=cache)
+        return leave_one_out(self.model, probe, layer)
+
+    def rank_anew(
+        self, method: str, layer: str | None = None, probe: Data | None = None
+    ) -> Ranking:
+        """A ranking that finds nothing done before: for timing."""
+        with tempfile.TemporaryDirectory() as folder:
+            return self._rank(method, probe or self.probe, layer or self.layer, Cache(Path(folder)))
+
+    @cached_property
+    def head(self) -> Head:
+        """SODEF's head for the base model."""
+        given = self.scale.sodef
+        return Head.load(Path(given), self.model) if given else shipped_head(self.model)
+
+    def times(self, defenses: Mapping[str, nn.Module]) -> dict[str, float]:
+        """What a prediction of each costs, in forward passes of the base model."""
+        images = self.data.images[:32].to(self.device)
+        measured = cost(self.model, defenses, images, batches=[len(images)])
+        return {row.defense: row.ratio for row in measured.rows}
 
     def masked(
         self,
@@ -151,7 +156,10 @@ class Bench:
     ) -> Run:
         """The defense under the scale's suite, or under another; resumed where it was cut off."""
         chosen, size = suite or self.scale.suite, eps or self.scale.eps
-        about = hash_text(name, str(chosen), size, budget, asdict(self.scale), self.seed)
+        folder = self._folder(name, defense, chosen, size, budget)
+        if (folder / RESULTS).is_file():
+            log.info("%s: done before", name)
+            return Run.load(folder)
         log.info("%s", name)
         return evaluate(
             defense,
@@ -161,16 +169,53 @@ class Bench:
             eps=size,
             seed=self.seed,
             budget=budget,
-            out=self.out / "runs" / about,
+            out=folder,
             store=self.out / "store",
             workers=self.workers,
             name=name,
         )
 
+    def shift(self, column: Column) -> ActivationShift:
+        """How the base model's activations shift under one attack, by LO-IR's neurons."""
+        return activation_shift(
+            self.model,
+            self.ranking("LO-IR"),
+            self.scale.keep,
+            self.data.images[:].to(self.device),
+            self.crafted(column),
+            self.data.labels.to(self.device),
+            seed=self.seed,
+        )
 
-def scaled(name: str, **changes: Any) -> Scale:
-    """A scale by its name, with what was given on the command line in place of its own."""
-    if name not in SCALES:
-        raise SettingError(f"No scale {name!r}; expected one of {', '.join(SCALES)}.")
-    given = {key: value for key, value in changes.items() if value is not None}
-    return replace(SCALES[name], **given)
+    def surface(self, name: str, defense: nn.Module, count: int) -> LossSurface:
+        """The loss around the first images; every point of it is kept in a file."""
+        images, labels = (
+            part[:count].to(self.device) for part in (self.data.images, self.data.labels)
+        )
+        found = loss_surface(defense, images, labels, eps=self.scale.eps, seed=self.seed)
+        found.save(self.out / f"loss-surface-{name}.json")
+        return found
+
+    def crafted(self, column: Column) -> Images:
+        """All images as one attack on the base model leaves them, from the store where it can."""
+        eps = column.attack.threat.eps
+        self.run(column.name, self.model, suite=(column,), eps=eps)
+        folder = self._folder(column.name, self.model, (column,), eps, None)
+        return load_file(folder / IMAGES / f"{column.name}.safetensors")["x"].to(self.device)
+
+    def _folder(
+        self,
+        name: str,
+        defense: nn.Module,
+        suite: str | tuple[Column, ...],
+        eps: float,
+        budget: dict[str, int] | None,
+    ) -> Path:
+        """Named by all that a run depends on, so that a finished one need not be asked again."""
+        columns = columns_of(suite, Linf(eps), budget) if isinstance(suite, str) else suite
+        attacks = [(repr(column), versions(column.attack)) for column in columns]
+        models = [identity(model) for model in (defense, self.model)]
+        about = hash_text(
+            name, attacks, eps, models, self.data.fingerprint, self.seed, QUERIED, __version__
+        )
+        return self.out / "runs" / about

@@ -1,5 +1,6 @@
 """Every table and figure of the paper by name, and one function that runs it."""
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,10 +8,14 @@ from pathlib import Path
 
 from igdefense.errors import SettingError
 from igdefense.paper import looks, sweeps, tables
-from igdefense.paper.bench import Bench, Scale
-from igdefense.paper.outcome import Outcome
+from igdefense.paper.bench import Bench
+from igdefense.paper.estimate import Plan, estimate
+from igdefense.paper.missing import advice, missing
+from igdefense.paper.outcome import Outcome, Row
+from igdefense.paper.scale import Scale
+from igdefense.verdicts.statistics import Share
 
-STAND_IN = "{model} stands in for the paper's base models"
+log = logging.getLogger(__name__)
 SMALL = "Suite quick has small budgets: these accuracies are no evidence of robustness."
 
 
@@ -19,7 +24,7 @@ class Experiment:
     """A table or figure: what it shows, and how its rows are made."""
 
     what: str
-    rows: Callable[[Bench], list[tables.Row]]
+    rows: Callable[[Bench], list[Row]]
 
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -46,20 +51,41 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
-def reproduce(name: str, scale: Scale, out: Path, *, seed: int = 0, workers: int = 1) -> Outcome:
-    """Run one table or figure; `OUT/NAME.json` holds it, and the same call resumes."""
+def reproduce(
+    name: str,
+    scale: Scale,
+    out: Path,
+    *,
+    seed: int = 0,
+    workers: int = 1,
+    device: str = "cpu",
+) -> Outcome:
+    """Run one table or figure; `OUT/NAME.json` holds it, and the same call resumes.
+
+    What is missing is told before any work; so is the time, except at the embedded scale.
+    """
     if name not in EXPERIMENTS:
         raise SettingError(
             f"The paper has no {name!r}; `igd reproduce --list` names {', '.join(EXPERIMENTS)}."
         )
-    bench = Bench(scale, out, seed=seed, workers=workers)
+    bench = Bench(scale, out, seed=seed, workers=workers, device=device)
+    lacking, hint = missing(name, bench), advice(name, bench)
+    if lacking:
+        told = "; ".join([*lacking, *([hint] if hint else [])])
+        raise SettingError(f"{name} at the scale {scale.name} needs {told}.")
     experiment = EXPERIMENTS[name]
+    if scale.name != "embedded":
+        if hint:
+            log.warning("%s: %s.", name, hint)
+        plan = Plan(bench)
+        experiment.rows(plan)
+        log.info("%s: %s", name, estimate(plan, bench))
     started = time.monotonic()
     rows = experiment.rows(bench)
     notes = []
     if scale.name != "paper":
-        notes.append(STAND_IN.format(model=f"The {scale.model} model") + ".")
-    if scale.suite == "quick":
+        notes.append(f"The {scale.model} model stands in for the paper's base models.")
+    if scale.suite == "quick" and any(isinstance(c, Share) for row in rows for c in row.values()):
         notes.append(SMALL)
     settings = bench.settings | {"seconds": round(time.monotonic() - started)}
     outcome = Outcome(name, experiment.what, settings, tuple(rows), tuple(notes))

@@ -4,8 +4,6 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from torch import nn
-
 from igdefense.attacks.apgd import APGD
 from igdefense.attacks.attack import Attack
 from igdefense.attacks.pgd import FGSM
@@ -13,7 +11,8 @@ from igdefense.attacks.suites import Column
 from igdefense.attacks.threat import Linf
 from igdefense.layers import layers
 from igdefense.paper.bench import Bench
-from igdefense.paper.tables import Row, auto_attack
+from igdefense.paper.outcome import Row
+from igdefense.paper.tables import auto_attack, contenders
 
 METHODS = ("CD-IR", "LO-IR")
 
@@ -21,13 +20,13 @@ METHODS = ("CD-IR", "LO-IR")
 def sensitivity_k(bench: Bench) -> list[Row]:
     """How many neurons are kept."""
     width = bench.ranking("LO-IR").neurons
-    steps = sorted({max(1, round(width * share)) for share in (0.02, 0.1, 0.2, 0.4, 0.8, 0.98)})
+    steps = sorted({max(1, round(width * share)) for share in (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)})
     return _sweep(bench, "keep", ({"keep": k} for k in steps))
 
 
 def sensitivity_layer(bench: Bench) -> list[Row]:
     """Which of the model's stages is masked."""
-    found = layers(bench.model, bench.data.images[:1])
+    found = layers(bench.model, bench.data.images[:1].to(bench.device))
     whole = dict(bench.model.named_children())
     stages = [
         layer for layer in found if layer.name in whole and list(whole[layer.name].children())
@@ -40,8 +39,9 @@ def sensitivity_layer(bench: Bench) -> list[Row]:
 def smoothing(bench: Bench) -> list[Row]:
     """Noise, number of samples and temperature of the first pass."""
     rows = _sweep(bench, "sigma", ({"sigma": s / 255} for s in (1, 2, 4, 8, 16)))
-    rows += _sweep(bench, "samples", ({"samples": n} for n in (1, 4, 16)))
-    return rows + _sweep(bench, "temperature", ({"temperature": t} for t in (1e-4, 0.01, 1, 10)))
+    rows += _sweep(bench, "samples", ({"samples": n} for n in (1, 2, 4, 8, 16)))
+    temperatures = (1e-4, 1e-3, 0.01, 0.1, 1, 10)
+    return rows + _sweep(bench, "temperature", ({"temperature": t} for t in temperatures))
 
 
 def probe_size(bench: Bench) -> list[Row]:
@@ -55,21 +55,22 @@ def probe_size(bench: Bench) -> list[Row]:
 def attack_steps(bench: Bench) -> list[Row]:
     """One step of FGSM, then APGD with ever more steps."""
     threat = Linf(bench.scale.eps)
-    attacks: dict[str, Attack] = {"FGSM": FGSM(threat=threat)}
     most = 100 if bench.scale.suite == "quick" else 1000
-    attacks |= {
-        f"APGD-{steps}": APGD(threat=threat, steps=steps)
-        for steps in (5, 20, 50, 100, 500, 1000)
+    attacks: dict[int, Attack] = {1: FGSM(threat=threat)}
+    attacks |= {steps: APGD(threat=threat, steps=steps) for steps in (5, 20, 50, 100, 500, 1000)}
+    columns = {
+        steps: Column(name="FGSM" if steps == 1 else f"APGD-{steps}", attack=attack)
+        for steps, attack in attacks.items()
         if steps <= most
     }
-    columns = tuple(Column(name=name, attack=attack) for name, attack in attacks.items())
-    contenders: dict[str, nn.Module] = {"none": bench.model}
-    contenders |= {method: bench.masked(method) for method in METHODS}
-    rows = []
-    for name, defense in contenders.items():
-        run = bench.run(f"{name}, steps", defense, suite=columns)
-        row: Row = {"defense": name}
-        rows.append(row | {column: verdict.share for column, verdict in run.verdicts.items()})
+    runs = {
+        name: bench.run(f"{name}, steps", defense, suite=tuple(columns.values()))
+        for name, defense in contenders(bench).items()
+    }
+    rows: list[Row] = []
+    for steps, column in columns.items():
+        about: Row = {"attack": column.name, "steps": str(steps)}
+        rows.append(about | {name: run.verdicts[column.name].share for name, run in runs.items()})
     return rows
 
 
@@ -77,9 +78,8 @@ def efficiency(bench: Bench) -> list[Row]:
     """How long the rankings take, nothing cached in between."""
     rows: list[Row] = []
     for method in METHODS:
-        bench.forget()
         started = time.monotonic()
-        ranking = bench.ranking(method)
+        ranking = bench.rank_anew(method)
         seconds = time.monotonic() - started
         about = f"{ranking.neurons} neurons, {len(bench.probe)} images"
         rows.append({"defense": method, "minutes": round(seconds / 60, 3), "of": about})

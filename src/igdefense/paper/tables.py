@@ -2,22 +2,19 @@
 
 from torch import nn
 
-from igdefense.analysis.cost import cost
+from igdefense.analysis.class_disparity import ClassDisparity
 from igdefense.attacks.auto_attack import AutoAttack
 from igdefense.attacks.square import Square
 from igdefense.attacks.suites import Column, budget_of
 from igdefense.attacks.threat import Linf
 from igdefense.defenses.rivals.anti_adversary import AntiAdversary
-from igdefense.defenses.rivals.head import shipped_head
 from igdefense.defenses.rivals.hedge import Hedge
 from igdefense.defenses.rivals.sodef import SODEF
 from igdefense.expert.suite import columns_of
 from igdefense.paper.bench import Bench
-from igdefense.paper.outcome import Cell
+from igdefense.paper.outcome import Row
 from igdefense.verdicts.run import Run
 from igdefense.verdicts.statistics import Share
-
-Row = dict[str, Cell]
 
 
 def contenders(bench: Bench) -> dict[str, nn.Module]:
@@ -35,7 +32,7 @@ def rival_contenders(bench: Bench) -> dict[str, nn.Module]:
     ours = contenders(bench)
     rivals = {
         "HD": Hedge(bench.model, seed=bench.seed),
-        "SODEF": SODEF(bench.model, shipped_head(bench.model)),
+        "SODEF": SODEF(bench.model, bench.head),
         "CAAA": AntiAdversary(bench.model),
     }
     return {"none": ours.pop("none"), **rivals, **ours}
@@ -52,9 +49,7 @@ def headline(bench: Bench) -> list[Row]:
 def rivals(bench: Bench) -> list[Row]:
     """Table 5: clean, worst case, and how many forward passes an inference takes."""
     defenses = rival_contenders(bench)
-    images = bench.data.images[:32]
-    measured = cost(bench.model, defenses, images, batches=[len(images)])
-    times = {row.defense: row.ratio for row in measured.rows}
+    times = bench.times(defenses)
     rows = []
     for name, defense in defenses.items():
         run = bench.run(name, defense)
@@ -119,8 +114,11 @@ def gradient_masking(bench: Bench) -> list[Row]:
         ),
     )
     rows = []
-    for name, defense in contenders(bench).items():
-        run, more = bench.run(name, defense), bench.run(name, defense, suite=extra)
+    compared = rival_contenders(bench)
+    del compared["HD"]  # the paper leaves it out here
+    for name, defense in compared.items():
+        run = bench.run(name, defense)
+        more = bench.run(f"{name}, checks", defense, suite=extra)
         shares: Row = {column: verdict.share for column, verdict in more.verdicts.items()}
         worst = run.worst_case.robust & more.worst_case.robust
         row: Row = {"defense": name, "clean": run.clean.share}
@@ -147,11 +145,14 @@ def class_disparity(bench: Bench) -> list[Row]:
     for name, defense in contenders(bench).items():
         run = bench.run(name, defense)
         row: Row = {"defense": name}
-        for what, verdict in (("clean", run.clean), ("AA", run.verdicts["autoattack"])):
-            shares = by_class(verdict.robust.tolist(), bench.data.labels.tolist())
-            row[f"mean {what}"] = 100 * sum(s.value for s in shares.values()) / len(shares)
-            row[f"best {what}"] = max(shares.values(), key=lambda s: s.value)
-            row[f"worst {what}"] = min(shares.values(), key=lambda s: s.value)
+        classes = ClassDisparity.of(
+            run, bench.data.labels, bench.data.class_names, attack="autoattack"
+        )
+        for what, mean in zip(("clean", "AA"), classes.mean, strict=True):
+            row[f"mean {what}"] = 100 * mean
+        for which, chosen in (("best", max), ("worst", min)):
+            for what, shares in (("clean", classes.clean), ("AA", classes.robust)):
+                row[f"{which} {what}"] = chosen(shares, key=lambda share: share.value)
         rows.append(row)
     return rows
 
@@ -160,15 +161,6 @@ def auto_attack(bench: Bench, eps: float) -> Column:
     """AutoAttack alone, as the scale's suite has it."""
     columns = columns_of(bench.scale.suite, Linf(eps))
     return next(column for column in columns if column.name == "autoattack")
-
-
-def by_class(robust: list[bool], labels: list[int]) -> dict[int, Share]:
-    """The share of robust images of each class that has any."""
-    out = {}
-    for label in sorted(set(labels)):
-        mine = [right for right, other in zip(robust, labels, strict=True) if other == label]
-        out[label] = Share(sum(mine), len(mine))
-    return out
 
 
 def _three(run: Run) -> Row:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from igdefense.layers import neuron_axis
 from igdefense.split import Split
-from igdefense.types import Activations, Labels
+from igdefense.types import Activations, Labels, Logits
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +31,10 @@ class AffineHead:
                 rows.append(row[:, :1].clone() if alike else row)
         wide = max(row.shape[1] for row in rows)
         return cls(torch.stack([row.expand(-1, wide) for row in rows]), logits.detach())
+
+    def logits(self, activations: Activations) -> Logits:
+        """h(a)."""
+        return torch.einsum("inp,cnp->ic", self.positions(activations), self.weight) + self.bias
 
     def positions(self, activations: Activations) -> Tensor:
         """images x neurons x positions, summed where all positions have one weight."""

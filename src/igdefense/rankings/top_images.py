@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 BLOCK = 25  # images
-SLAB = 2**18  # activations
+SLAB = 2**17  # activations
 
 
 def top_images(activations: Float[Tensor, "images neurons"], k: int) -> Int[Tensor, "neurons _k"]:
@@ -32,10 +32,12 @@ def _above(values: NDArray[Any], bound: NDArray[Any]) -> tuple[Tensor, Tensor]:
     """Where the values reach their neuron's bound, and those values; some images at a time."""
     step = max(1, SLAB // len(bound))
     mask = np.empty((step, len(bound)), dtype=bool)  # used again and again: new memory is slow
+    bounds = np.tile(bound, (step, 1))  # numpy compares whole arrays twice as fast as rows
     places, chosen = [], []
     for start in range(0, len(values), step):
         some = values[start : start + step]
-        here = np.flatnonzero(np.greater_equal(some, bound, out=mask[: len(some)]))
+        reached = np.greater_equal(some, bounds[: len(some)], out=mask[: len(some)])
+        here = np.flatnonzero(reached)
         places.append(here + start * len(bound))
         chosen.append(some.reshape(-1)[here])
     return torch.from_numpy(np.concatenate(places)), torch.from_numpy(np.concatenate(chosen))

@@ -14,6 +14,7 @@ from igdefense.report.figure import Figure
 
 DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 3))}
 MARKS = {"circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "x": "X", "cross": "P"}
+INK = "#555555"  # of whiskers
 MARKS |= {"star": "*", "line-ew-open": "_"}
 
 
@@ -55,12 +56,15 @@ def _flat(axes: Axes, sheet: Any, traces: Any, layout: Any) -> None:
             _line(axes, x, trace)
         if trace.error_y.array is not None:
             whiskers = [list(trace.error_y.arrayminus), list(trace.error_y.array)]
+            own = (
+                trace.error_y.color if trace.type == "scatter" and trace.mode != "markers" else None
+            )
             axes.errorbar(
-                x, trace.y, yerr=whiskers, fmt="none", ecolor="#555555", capsize=1.5, lw=0.8
+                x, trace.y, yerr=whiskers, fmt="none", ecolor=own or INK, capsize=1.5, lw=0.8
             )
         if trace.type == "scatter" and trace.error_x.array is not None:
             whiskers = [list(trace.error_x.arrayminus), list(trace.error_x.array)]
-            axes.errorbar(x, trace.y, xerr=whiskers, fmt="none", ecolor="#555555", capsize=1.5)
+            axes.errorbar(x, trace.y, xerr=whiskers, fmt="none", ecolor=INK, capsize=1.5)
     if places:
         names = [_plain(str(name)) for name in categories]
         axes.set_xticks(range(len(names)), names, rotation=45 if len(names) > 4 else 0)
@@ -68,50 +72,63 @@ def _flat(axes: Axes, sheet: Any, traces: Any, layout: Any) -> None:
             label.set_horizontalalignment("right" if len(names) > 4 else "center")
     if layout.xaxis.type == "log":
         axes.set_xscale("log")
-        axes.set_xticks(list(layout.xaxis.tickvals), [f"{k:g}" for k in layout.xaxis.tickvals])
+    if layout.xaxis.tickvals is not None:
+        ticks = list(layout.xaxis.tickvals)
+        axes.set_xticks(ticks, list(layout.xaxis.ticktext or [f"{k:g}" for k in ticks]))
         axes.minorticks_off()
     for axis, setter in ((layout.xaxis, axes.set_xlim), (layout.yaxis, axes.set_ylim)):
         if axis.range is not None:
             setter(*axis.range)
     axes.grid(axis="y", color="#dddddd", lw=0.6)
     axes.set_axisbelow(True)
-    sheet.legend(fontsize=7, frameon=False, loc="outside lower center", ncols=min(4, len(traces)))
+    longest = max(len(_plain(trace.name)) for trace in traces)
+    across = max(1, min(4, len(traces), 100 // (longest + 8)))  # so many fit side by side
+    sheet.legend(fontsize=7, frameon=False, loc="outside lower center", ncols=across)
 
 
 def _line(axes: Axes, x: list[Any], trace: Any) -> None:
     lines, marks = "lines" in trace.mode, "markers" in trace.mode
+    symbol = trace.marker.symbol or "circle"
     axes.plot(
         x,
         trace.y,
         label=_plain(trace.name),
         color=trace.line.color or trace.marker.color,
         linestyle=DASHES.get(trace.line.dash or "solid", "-") if lines else "none",
-        marker=MARKS.get(trace.marker.symbol, "o") if marks else None,
-        markeredgewidth=2 if trace.marker.symbol == "line-ew-open" else None,
-        markersize=12 if trace.marker.symbol == "line-ew-open" else 5,
+        marker=MARKS.get(symbol.removesuffix("-open"), MARKS.get(symbol, "o")) if marks else None,
+        markerfacecolor="none" if symbol.endswith("-open") else None,
+        markeredgewidth=2 if symbol == "line-ew-open" else None,
+        markersize=12 if symbol == "line-ew-open" else 0.6 * (trace.marker.size or 8),
         drawstyle="steps-post" if trace.line.shape == "hv" else "default",
     )
 
 
 def _heatmap(axes: Axes, sheet: Any, trace: Any, layout: Any) -> None:
     drawn = axes.pcolormesh(
-        range(len(trace.x) + 1),
-        range(len(trace.y) + 1),
+        _edges(trace.x),
+        _edges(trace.y),
         [list(row) for row in trace.z],
         cmap="cividis",
         vmin=trace.zmin,
         vmax=trace.zmax,
     )
     for names, setter in ((trace.x, axes.set_xticks), (trace.y, axes.set_yticks)):
-        every = max(1, len(names) // 8) if not isinstance(names[0], str) else 1
-        chosen = range(0, len(names), every)
-        labels = [n if isinstance(n, str) else f"{n:g}" for n in (names[i] for i in chosen)]
-        setter([i + 0.5 for i in chosen], [_plain(label) for label in labels], fontsize=7)
+        if isinstance(names[0], str):
+            labels = [_plain(name) for name in names]
+            setter([i + 0.5 for i in range(len(names))], labels, fontsize=7)
     if isinstance(trace.x[0], str):
         axes.tick_params(axis="x", rotation=90)
     if layout.yaxis.autorange == "reversed":
         axes.invert_yaxis()
     sheet.colorbar(drawn, ax=axes, label=trace.colorbar.title.text)
+
+
+def _edges(places: Any) -> list[float]:
+    """Of the cells around numbers that are equally far apart, or of one cell for each name."""
+    if isinstance(places[0], str):
+        return [float(i) for i in range(len(places) + 1)]
+    half = (places[1] - places[0]) / 2
+    return [places[0] - half, *(place + half for place in places)]
 
 
 def _solid(axes: Any, trace: Any, layout: Any) -> None:
@@ -124,7 +141,7 @@ def _solid(axes: Any, trace: Any, layout: Any) -> None:
     axes.set_zlabel(_plain(layout.scene.zaxis.title.text), fontsize=8)
     axes.tick_params(labelsize=7)
     axes.view_init(elev=25, azim=-135)
-    axes.set_box_aspect(None, zoom=0.85)
+    axes.set_box_aspect(None, zoom=1.0)
 
 
 def _categories(traces: Any) -> list[str]:

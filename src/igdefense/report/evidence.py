@@ -14,11 +14,13 @@ from igdefense.analysis.survival import Survival
 from igdefense.data.data import Data
 from igdefense.defenses.tune import Tuning, tune
 from igdefense.models.fingerprint import identity
+from igdefense.paper.outcome import Outcome
 from igdefense.progress import track
 from igdefense.rankings.compare import Comparison, compare
 from igdefense.report.exhibit import Exhibit, side_by_side
 from igdefense.report.gallery import Gallery, gallery
 from igdefense.report.neurons import neurons
+from igdefense.report.published_table import published_for
 from igdefense.report.sprite import Sprite
 
 SPEED_BATCH, SPEED_ROUNDS = 16, 5
@@ -40,6 +42,7 @@ class Evidence:
     gallery: Gallery | None
     sprites: tuple[Sprite, ...]  # the gallery's, then the neurons'
     published: Mapping[str, Mapping[str, float]]
+    outcomes: tuple[Outcome, ...] = ()  # tables and sweeps of `igd reproduce`
 
 
 def gather(
@@ -49,15 +52,18 @@ def gather(
     images: int = 200,
     surface_images: int = 8,
     points: int = 17,
-    published: Mapping[str, Mapping[str, float]] | None = None,
+    published: Mapping[str, Mapping[str, float]] | str | None = None,
+    outcomes: Sequence[Outcome] = (),
     progress: bool | None = None,
 ) -> Evidence:
     """Analyse runs on the same images; no attack is run.
 
     `probe` holds the images on which neurons are looked at, the runs' own by default; `published`
-    has accuracies in % by run and row of the table, to stand beside ours.
+    has accuracies in % by run and row of the table, to stand beside ours, or names a table and a
+    base model of the paper (`cifar10-rn18/DAJAT RN18`); `outcomes` are shown along with the runs.
     """
     runs = side_by_side(exhibits)
+    theirs = published_for(runs, published) if isinstance(published, str) else published or {}
     album = gallery(runs, images, progress)
     sprites = list(album.sprites) if album else []
     looked_at = []
@@ -83,7 +89,8 @@ def gather(
         neurons=tuple(looked_at),
         gallery=album,
         sprites=tuple(sprites),
-        published=published or {},
+        published=theirs,
+        outcomes=tuple(outcomes),
     )
 
 

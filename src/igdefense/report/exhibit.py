@@ -38,6 +38,13 @@ class Exhibit:
         return self.defense if isinstance(self.defense, IGDefense) else None
 
     @property
+    def kind(self) -> str | None:
+        """The `--defense` it is; None where the run does not tell."""
+        recipe = self.run.settings.get("recipe") or {}
+        found = recipe.get("defense")
+        return None if found is None else str(found)
+
+    @property
     def undefended(self) -> bool:
         """Whether what was judged is the base model itself."""
         return self.base is not None and self.defense is self.base

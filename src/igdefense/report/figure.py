@@ -9,11 +9,14 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from igdefense.verdicts.statistics import Share
+
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 YELLOW, SKY, GREY = "#E69F00", "#56B4E9", "#8C8C8C"
 COLOURS = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, GREY)  # of Okabe and Ito: told apart by everyone
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
+PERCENT = {"range": [0, 104], "ticksuffix": " %"}
 
 Row = tuple[str | int | float, ...]
 
@@ -62,3 +65,22 @@ def blank(x: str, y: str, *, legend: bool = True, **layout: Any) -> go.Figure:
         **layout,
     )
     return plot
+
+
+def numbers(share: Share) -> tuple[int, int, float, float, float]:
+    """Count, total, and accuracy with its interval in %."""
+    low, high = share.interval
+    return share.count, share.total, 100 * share.value, 100 * low, 100 * high
+
+
+def errors(shares: Sequence[Share]) -> dict[str, Any]:
+    """Whiskers from the ends of the intervals."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [100 * (s.interval[1] - s.value) for s in shares],
+        "arrayminus": [100 * (s.value - s.interval[0]) for s in shares],
+        "thickness": 1.5,
+        "width": 3,
+        "color": GREY,
+    }

@@ -1,7 +1,6 @@
 """The plots of runs: survival, classes, cost; numbers in %, with 95 % intervals."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import plotly.graph_objects as go
 
@@ -9,10 +8,21 @@ from igdefense.analysis.class_disparity import ClassDisparity
 from igdefense.analysis.cost import Cost
 from igdefense.analysis.survival import Survival
 from igdefense.defenses.tune import Tuning
-from igdefense.report.figure import COLOURS, DASHES, GREY, SYMBOLS, Figure, Row, blank, shown
+from igdefense.report.figure import (
+    COLOURS,
+    DASHES,
+    GREY,
+    PERCENT,
+    SYMBOLS,
+    Figure,
+    Row,
+    blank,
+    errors,
+    numbers,
+    shown,
+)
 from igdefense.verdicts.statistics import Share
 
-PERCENT = {"range": [0, 104], "ticksuffix": " %"}
 TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 
 
@@ -37,7 +47,7 @@ def survival_figure(survivals: Mapping[str, Survival]) -> Figure:
         for attack, share, broken in zip(
             survival.attacks, survival.standing, survival.newly_broken, strict=True
         ):
-            rows.append((name, attack, *_numbers(share), broken))
+            rows.append((name, attack, *numbers(share), broken))
     plot.update_yaxes(**PERCENT)
     plot.update_xaxes(tickangle=-45)
     head = ("run", "attack", "right", "n", "accuracy %", "low %", "high %", "newly broken")
@@ -65,14 +75,14 @@ def class_figure(disparities: Mapping[str, ClassDisparity]) -> Figure:
                 y=[100 * share.value for share in disparity.robust],
                 name=shown(name),
                 marker={"color": _colour(i)},
-                error_y=_errors(disparity.robust),
+                error_y=errors(disparity.robust),
                 hovertemplate="%{x}, IW-WC: %{y:.1f} %",
             )
         )
         for label, clean, robust in zip(
             disparity.class_names, disparity.clean, disparity.robust, strict=True
         ):
-            rows.append((name, label, *_numbers(clean)[2:], *_numbers(robust)[2:], robust.total))
+            rows.append((name, label, *numbers(clean)[2:], *numbers(robust)[2:], robust.total))
     first = next(iter(disparities.values()))
     plot.add_trace(
         go.Scatter(
@@ -121,9 +131,14 @@ def keep_figure(tunings: Mapping[str, tuple[Tuning, int]]) -> Figure:
                 go.Scatter(
                     x=[keep],
                     y=[100 * tuning.accuracy[keep]],
-                    name=f"k = {keep}, as run",
+                    name=f"{shown(name)} as run, k = {keep}",
                     mode="markers",
-                    marker={"symbol": _of(SYMBOLS, i), "size": 12, "color": _colour(i)},
+                    marker={
+                        "symbol": f"{_of(SYMBOLS, i)}-open",
+                        "size": 11 + 5 * i,  # one around the other where they meet
+                        "color": _colour(i),
+                        "line": {"width": 2.5},
+                    },
                     hovertemplate="k = %{x}: %{y:.1f} %",
                 )
             )
@@ -157,7 +172,7 @@ def keep_figure(tunings: Mapping[str, tuple[Tuning, int]]) -> Figure:
 
 def cost_figure(costs: Mapping[str, Cost], robust: Mapping[str, Share]) -> Figure:
     """Worst-case accuracy against inference time."""
-    plot = blank("inference time, in base model's forward passes", "worst-case accuracy (IW-WC)")
+    plot = blank("time of a prediction, base model = 1", "worst-case accuracy (IW-WC)")
     rows: list[Row] = []
     for i, (name, cost) in enumerate(costs.items()):
         share, (low, high) = robust[name], cost.spread
@@ -169,13 +184,13 @@ def cost_figure(costs: Mapping[str, Cost], robust: Mapping[str, Share]) -> Figur
                 name=shown(name),
                 mode="markers",
                 marker={"symbol": _of(SYMBOLS, i), "size": 13, "color": _colour(i)},
-                error_y=_errors([share]),
-                error_x=_errors([share]) | spread,
+                error_y=errors([share]),
+                error_x=errors([share]) | spread,
                 hovertemplate="%{x:.2f} passes: %{y:.1f} %",
             )
         )
         passes = cost.passes.forward
-        rows.append((name, round(cost.ratio, 3), low, high, passes, *_numbers(share)))
+        rows.append((name, round(cost.ratio, 3), low, high, passes, *numbers(share)))
     plot.update_xaxes(range=[0, 1.15 * max(cost.spread[1] for cost in costs.values())])
     plot.update_yaxes(**PERCENT)
     return Figure(
@@ -188,23 +203,6 @@ def cost_figure(costs: Mapping[str, Cost], robust: Mapping[str, Share]) -> Figur
         ("run", "time", "lowest", "highest", "passes", "right", "n", "IW-WC %", "low %", "high %"),
         tuple(rows),
     )
-
-
-def _numbers(share: Share) -> tuple[int, int, float, float, float]:
-    low, high = share.interval
-    return share.count, share.total, 100 * share.value, 100 * low, 100 * high
-
-
-def _errors(shares: Sequence[Share]) -> dict[str, Any]:
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [100 * (s.interval[1] - s.value) for s in shares],
-        "arrayminus": [100 * (s.value - s.interval[0]) for s in shares],
-        "thickness": 1.5,
-        "width": 3,
-        "color": GREY,
-    }
 
 
 def _colour(i: int) -> str:

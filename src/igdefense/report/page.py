@@ -1,20 +1,22 @@
 """The page: one HTML file with everything inside, which opens from disk without a network."""
 
 import json
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from plotly.offline import get_plotlyjs
 
 from igdefense import __version__
 from igdefense.files import written_whole
 from igdefense.report.evidence import Evidence
-from igdefense.report.figure import Figure
+from igdefense.report.figure import Figure, as_csv
 from igdefense.report.plots import figures_of
+from igdefense.report.published_table import PublishedTable
 from igdefense.report.result_table import ResultTable
 
 TABS = {
@@ -25,6 +27,7 @@ TABS = {
     "surface": "Loss surface",
     "neurons": "Neurons",
     "gallery": "Gallery",
+    "paper": "The paper",
     "about": "About",
 }
 TEMPLATES = Path(str(files("igdefense.report") / "templates"))
@@ -39,6 +42,7 @@ def page(evidence: Evidence, *, title: str = "igdefense report") -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["code"] = code
     figures = figures_of(evidence)
     table = ResultTable.of(evidence.exhibits, evidence.published)
     content: dict[str, Any] = {
@@ -47,6 +51,7 @@ def page(evidence: Evidence, *, title: str = "igdefense report") -> str:
         "neurons": evidence.neurons,
         "sprites": [{"columns": s.columns, "rows": s.rows} for s in evidence.sprites],
         "table": table.csv(),
+        "outcomes": [[o.name, as_csv(o.grid[0], o.grid[1:])] for o in evidence.outcomes],
     }
     shown = [name for name in TABS if name in _present(evidence, figures)]
     return environment.get_template("page.html.j2").render(
@@ -55,6 +60,8 @@ def page(evidence: Evidence, *, title: str = "igdefense report") -> str:
         tabs={name: TABS[name] for name in shown},
         figures=figures,
         table=table,
+        theirs=PublishedTable.of(evidence.exhibits),
+        outcomes=evidence.outcomes,
         exhibits=evidence.exhibits,
         gallery=evidence.gallery.content if evidence.gallery else None,
         neurons=evidence.neurons,
@@ -76,6 +83,11 @@ def write_page(evidence: Evidence, path: str | Path, *, title: str = "igdefense 
     text = page(evidence, title=title)
     with written_whole(Path(path)) as part:
         part.write_text(text, encoding="utf-8")
+
+
+def code(text: str) -> Markup:
+    """Escaped text, with what stands between backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def in_script(value: Any) -> Markup:
@@ -100,4 +112,5 @@ def _embedded(figure: Figure) -> dict[str, Any]:
 
 def _present(evidence: Evidence, figures: Mapping[str, list[Figure]]) -> set[str]:
     extra = {"gallery"} if evidence.gallery else set()
+    extra |= {"paper"} if evidence.outcomes else set()
     return set(figures) | extra | {"about"}

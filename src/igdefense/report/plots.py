@@ -9,6 +9,7 @@ from igdefense.report.analysis_figures import (
 from igdefense.report.evidence import Evidence
 from igdefense.report.figure import Figure
 from igdefense.report.figures import class_figure, cost_figure, keep_figure, survival_figure
+from igdefense.report.sweep_figure import sweep_figures
 
 
 def figures_of(evidence: Evidence) -> dict[str, list[Figure]]:
@@ -22,6 +23,7 @@ def figures_of(evidence: Evidence) -> dict[str, list[Figure]]:
     shifts = evidence.shifts.items()
     tabs["shift"] = [shift_figure(name, shift, attack) for name, (shift, attack) in shifts]
     tabs["sensitivity"] = [keep_figure(evidence.tunings)] if evidence.tunings else []
+    tabs["sensitivity"] += [f for outcome in evidence.outcomes for f in sweep_figures(outcome)]
     tabs["surface"] = surface_figures(evidence.surfaces) if evidence.surfaces else []
     tabs["neurons"] = [
         class_overlap_figure(

@@ -64,6 +64,7 @@ class ResultTable:
             "high %",
             "broken",
             "attacked",
+            "published %",
         )
         lines: list[Row] = []
         for attack, cells in self.rows:
@@ -75,7 +76,8 @@ class ResultTable:
                 if share is not None:
                     low, high = (100 * bound for bound in share.interval)
                     numbers = (share.count, share.total, 100 * share.value, low, high)
-                lines.append((run, attack, *numbers, *broken))
+                theirs = "" if cell.published is None else cell.published
+                lines.append((run, attack, *numbers, *broken, theirs))
         return as_csv(head, lines)
 
     def markdown(self) -> str:
@@ -130,7 +132,8 @@ def _draws(accuracies: Accuracies, count: int) -> tuple[str, ...]:
 def _plain(cell: Cell | None) -> str:
     if cell is None:
         return ""
-    return cell.value if cell.share is None else f"{cell.value} {cell.interval}"
+    text = cell.value if cell.share is None else f"{cell.value} {cell.interval}"
+    return text if cell.published is None else f"{text} (published {cell.published:.2f})"
 
 
 def _line(cells: Sequence[str]) -> str:

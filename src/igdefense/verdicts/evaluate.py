@@ -21,6 +21,7 @@ from igdefense.expert.suite import columns_of
 from igdefense.files import written_whole
 from igdefense.models.check import check_classifier
 from igdefense.models.fingerprint import identity
+from igdefense.rankings.ranking import Ranking
 from igdefense.running.local import Workers
 from igdefense.verdicts.checks import SOME, inspect
 from igdefense.verdicts.collect import collect, collect_base, seconds_of
@@ -50,6 +51,7 @@ def evaluate(
     batch_size: int = 32,
     draws: int = 10,
     budget: Mapping[str, int] | None = None,
+    other_ranking: Ranking | str | None = None,
     name: str | None = None,
     recipe: Mapping[str, Any] | None = None,
     progress: bool | None = None,
@@ -63,6 +65,8 @@ def evaluate(
     A random defense is judged on one draw, as in the paper, and then on `draws` fresh ones. In
     `full` mode the base is shown the attacks made on it, to be compared with the defense.
     `suite` is a name, or columns of one's own (then `budget` is theirs, and eps their threat's).
+    `other_ranking` is for the suites `expert`: one more ranking of the same layer for the adversary
+    to craft with, or the reason why there is none.
     `recipe` is kept with the results, so that `igd verify` can build the defense again.
     """
     if mode not in ("full", "cascade"):
@@ -73,7 +77,7 @@ def evaluate(
     if draws < 2:
         raise SettingError(f"draws = {draws}; at least 2 are needed, to select and to report.")
     folder = Path(out)
-    columns, left_out = _columns(suite, eps, mode, budget, defense)
+    columns, left_out = _columns(suite, eps, mode, budget, defense, other_ranking)
     _check(defense, base, data, columns)
     setting = Setting(
         defense,
@@ -108,10 +112,11 @@ def _columns(
     mode: Mode,
     budget: Mapping[str, int] | None,
     defense: nn.Module,
+    other_ranking: Ranking | str | None,
 ) -> tuple[tuple[Column, ...], dict[str, str]]:
     """The columns that say something about this defense, and why the others do not."""
     if isinstance(suite, str):
-        columns = columns_of(suite, Linf(eps), budget)
+        columns = columns_of(suite, Linf(eps), budget, other_ranking)
     else:
         columns = tuple(suite)
         _check_own(columns, Linf(eps), budget)

@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass
 from math import sqrt
+from statistics import NormalDist
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import binomtest, norm
 from torch import Tensor
 
 from igdefense.types import Outcomes
 
-Z = float(norm.ppf(0.975))  # two-sided 5 %
-POWER = float(norm.ppf(0.8))  # four times out of five
+Z = NormalDist().inv_cdf(0.975)  # two-sided 5 %
+POWER = NormalDist().inv_cdf(0.8)  # four times out of five
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,7 @@ class Share:
 
     @property
     def interval(self) -> tuple[float, float]:
-        low, high = binomtest(self.count, self.total).proportion_ci(method="wilson")
-        return float(low), float(high)
+        return wilson(self.value, self.total)
 
     def __str__(self) -> str:
         return f"{100 * self.value:.1f} {percent(self.interval)}"
@@ -90,6 +89,8 @@ def mcnemar_exact(a: Outcomes, b: Outcomes) -> float:
 
     Of the images on which they differ, half should favour either (Psychometrika 12, 1947).
     """
+    from scipy.stats import binomtest  # noqa: PLC0415  (a third of the time every command starts in)
+
     only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
     return float(binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
 

@@ -28,6 +28,7 @@ from igdefense.verdicts.judge import (
 )
 from igdefense.verdicts.store import Store, image_ids
 
+AVERAGED = "shared-1"  # how draws are averaged: what they share is computed once
 QUERIED = "folded-1"  # how attacks query a model; another way would round, and so end, differently
 
 
@@ -86,6 +87,8 @@ class Setting:
             samples = column.samples if is_random(target) else 1
             attack = column.attack
             about = [identity(target), repr(attack), versions(attack), samples, self.seed]
+            if samples > 1:
+                about.append(AVERAGED)
             if column.start is not None:
                 about += ["start", self.unit(column.start)]
             if column.choices:

@@ -51,14 +51,19 @@ function themed(layout, { ink, line, paper }) {
   return result;
 }
 
+const PAPER = 640; // pixels between the margins of A4 and of Letter
 const CONFIG = { responsive: true, displaylogo: false, displayModeBar: false };
+
+let printing = false; // a sheet of paper is narrower than a screen, and never dark
 
 function draw(figure) {
   const { data, layout } = page.figures[figure.dataset.figure];
   const canvas = figure.querySelector(".canvas");
   figure.dataset.drawn = "yes";
-  const drawn = fitted({ data: structuredClone(data), layout: themed(layout, colours()) }, canvas.clientWidth);
-  return Plotly.react(canvas, drawn.data, drawn.layout, CONFIG);
+  const copy = { data: structuredClone(data), layout: themed(layout, printing ? LIGHT : colours()) };
+  if (printing) return Plotly.react(canvas, copy.data, { ...copy.layout, width: PAPER, autosize: false }, CONFIG);
+  const drawn = fitted(copy, canvas.clientWidth);
+  return Plotly.react(canvas, drawn.data, { ...drawn.layout, width: undefined, autosize: true }, CONFIG);
 }
 
 // On a phone: scales of colour below the plot, and solids seen from further away.
@@ -69,7 +74,16 @@ function fitted({ data, layout }, width) {
   const eye = layout.scene && layout.scene.camera.eye;
   if (eye) layout.scene.camera = { ...layout.scene.camera, eye: { x: 1.15 * eye.x, y: 1.15 * eye.y, z: 1.15 * eye.z } };
   if (layout.scene) layout.margin = { ...layout.margin, b: 70 };
+  if (layout.xaxis && layout.xaxis.title) layout.xaxis = { ...layout.xaxis, title: { ...layout.xaxis.title, text: folded(layout.xaxis.title.text) } };
   return { data, layout };
+}
+
+// A long name of an axis in two lines, parted at the space nearest its middle.
+function folded(text) {
+  if (!text || text.length < 36) return text;
+  const spaces = [...text.matchAll(/ /g)].map((found) => found.index);
+  const middle = spaces.sort((a, b) => Math.abs(a - text.length / 2) - Math.abs(b - text.length / 2))[0];
+  return middle === undefined ? text : `${text.slice(0, middle)}<br>${text.slice(middle + 1)}`;
 }
 
 function drawIn(panel) {
@@ -91,8 +105,9 @@ function downloadText(name, text) {
 
 async function downloadPicture({ name, title, data, layout }) {
   const light = themed(layout, LIGHT);
-  light.title = { text: title.replaceAll("&", "&amp;").replaceAll("<", "&lt;"), font: { size: 15 } };
-  light.margin = { ...layout.margin, t: 96 };
+  const text = title.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+  light.title = { text, font: { size: 15 }, yref: "container", y: 0.98, yanchor: "top" };
+  light.margin = { ...layout.margin, t: 112 }; // the title, then two lines of legend
   const picture = { data: structuredClone(data), layout: light };
   download(`${name}.png`, await Plotly.toImage(picture, { format: "png", width: 800, height: 520, scale: 2 }));
 }
@@ -101,7 +116,12 @@ document.addEventListener("click", (event) => {
   const kind = event.target.dataset && event.target.dataset.save;
   if (!kind) return;
   if (kind === "table") return downloadText("results.csv", page.table);
-  const figure = page.figures[event.target.closest(".plot").dataset.figure];
+  if (kind === "outcome") {
+    const [name, text] = page.outcomes[event.target.dataset.outcome];
+    return downloadText(`${name}.csv`, text);
+  }
+  const place = event.target.closest(".plot");
+  const figure = place ? page.figures[place.dataset.figure] : drawnNeurons;
   if (kind === "csv") downloadText(`${figure.name}.csv`, figure.csv);
   else downloadPicture(figure);
 });
@@ -132,7 +152,16 @@ tabs.forEach((tab, i) => {
   });
 });
 
-window.addEventListener("beforeprint", () => document.querySelectorAll("[role=tabpanel]").forEach(drawIn));
+window.addEventListener("beforeprint", () => {
+  printing = true;
+  document.querySelectorAll(".plot").forEach(draw);
+});
+window.addEventListener("afterprint", () => {
+  printing = false;
+  for (const figure of document.querySelectorAll(".plot"))
+    if (figure.closest("[hidden]")) delete figure.dataset.drawn;
+    else draw(figure);
+});
 
 // ---- gallery ----
 const ANY = "-1";
@@ -211,15 +240,20 @@ function setUpGallery() {
   $("cards").addEventListener("keydown", (event) => {
     const cards = [...$("cards").children];
     const across = getComputedStyle($("cards")).gridTemplateColumns.split(" ").length;
-    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across }[event.key];
+    const most = cards.length;
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across, Home: -most, End: most }[event.key];
     if (!step) return;
     event.preventDefault();
     const from = cards.indexOf(document.activeElement);
-    const to = Math.min(Math.max(from + step, 0), cards.length - 1);
-    cards[from].tabIndex = -1;
-    cards[to].tabIndex = 0;
-    cards[to].focus();
+    focusCard(Math.min(Math.max(from + step, 0), most - 1));
   });
+}
+
+// The one card that the Tab key stops at.
+function focusCard(to) {
+  [...$("cards").children].forEach((card, i) => { card.tabIndex = i === to ? 0 : -1; });
+  const card = $("cards").children[to];
+  if (card) card.focus();
 }
 
 // ---- one image ----
@@ -250,9 +284,11 @@ function open(i) {
   drawNeurons(item);
 }
 
+let drawnNeurons = null;
+
 function drawNeurons(item) {
   const of = item.attack && item.at >= 0 ? item.attack.neurons[item.at] : null;
-  $("detail-plot").hidden = !of;
+  $("detail-plot").hidden = $("detail-save").hidden = !of;
   if (!of) return;
   const names = of.neurons.map((neuron) => `n${neuron}`);
   const bar = (name, color, pattern) => ({
@@ -267,6 +303,11 @@ function drawNeurons(item) {
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
     xaxis: { title: { text: title }, type: "category" }, yaxis: { title: { text: "mean activation" } },
   };
+  const lines = of.neurons.map((neuron, i) => [neuron, of.clean[i], of.attacked[i], of.masked[i]].join(","));
+  drawnNeurons = {
+    name: `neurons-of-image-${item.position}`, title: `Image ${item.position}, ${item.run.name}, ${item.attack.name}`,
+    data, layout: { ...layout, height: undefined }, csv: ["neuron,clean,attacked,masked", ...lines, ""].join("\n"),
+  };
   Plotly.react($("detail-plot"), data, themed(layout, colours()), CONFIG);
 }
 
@@ -277,10 +318,7 @@ function setUpDetail() {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (step) { event.preventDefault(); open(current + step); }
   });
-  $("detail").addEventListener("close", () => {
-    const back = $("cards").children[current];
-    if (back) back.focus();
-  });
+  $("detail").addEventListener("close", () => focusCard(current));
 }
 
 // ---- neurons ----

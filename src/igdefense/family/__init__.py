@@ -1,0 +1,1 @@
+"""The family of IG-Defense, and a search in it for a setting whose gain lasts."""
