@@ -154,8 +154,10 @@ class _Margins(Keyed):
         super().__init__(defense, rng)
         self.labels, self.margins = labels, list[Tensor]()
 
-    def __call__(self, x: Tensor, told: Tensor | None = None) -> Tensor:
-        logits = super().__call__(x, told)
+    def __call__(
+        self, x: Tensor, told: Tensor | None = None, shared: Tensor | None = None
+    ) -> Tensor:
+        logits = super().__call__(x, told, shared)
         self.margins.append(cw(logits.detach(), self.labels))
         return logits
 
