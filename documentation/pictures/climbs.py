@@ -47,22 +47,23 @@ def targets() -> Figure:
     clean, threat, net = image(0.45, 0.46), Linf(EPS), Watched(Wedge())
     untargeted = APGD(threat=threat, loss="cw", steps=10, best="highest")
     x = untargeted(net, clean, LABEL, rng=Streams([SEED]))
-    _scene(axes[0], Wedge(), "untargeted: the largest wrong logit", clean)
+    _scene(axes[0], Wedge(), "untargeted: the largest logit", clean)
     trail(axes[0], _climbed(net, 10), WRONG)
     end(axes[0], x, GREY)
 
-    _scene(axes[1], Wedge(), "targeted: each wrong class in turn", clean)
-    for goal, colour in ((1, WRONG), (2, THIRD)):
-        net = Watched(Wedge())
-        attack = TargetedAPGD(threat=threat, steps=10, targets=goal, best="highest")
-        x = attack(net, clean, LABEL, rng=Streams([SEED]))
-        trail(axes[1], _climbed(net, 10), colour)
+    _scene(axes[1], Wedge(), "targeted: class after class", clean)
+    net = Watched(Wedge())
+    attack = TargetedAPGD(threat=threat, steps=10, targets=2, best="highest")
+    x = attack(net, clean, LABEL, rng=Streams([SEED]))
+    for number, colour in enumerate((WRONG, THIRD)):
+        trail(axes[1], net.run(number), colour)
     end(axes[1], x, THIRD)
 
     net = Watched(Wedge())
     x = FABT(threat=threat, steps=10, targets=2)(net, clean, LABEL, rng=Streams([SEED]))
     _scene(axes[2], Wedge(), "FAB: the closest point of each", clean)
-    trail(axes[2], net.asked[2:], GREY)
+    for number, colour in enumerate((WRONG, THIRD)):
+        trail(axes[2], [tuple(clean.flatten().tolist()), *net.run(number)], colour)
     end(axes[2], x, THIRD)
     return figure
 

@@ -12,6 +12,7 @@ from documentation.pictures.canvas import GREY, INK, LIGHT, RIGHT, THIRD, WRONG
 
 COLOURS = (RIGHT, WRONG, THIRD)
 LABEL = torch.tensor([0])
+Point = tuple[float, ...]
 
 
 class Plane(nn.Module):
@@ -35,16 +36,29 @@ class Wedge(nn.Module):
 
 
 class Watched(nn.Module):
-    """A model that remembers every point it was asked about."""
+    """A model that remembers every point it was asked about.
+
+    Attacks run towards several targets side by side, each in a row of the batch of its own.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
-        self.asked: list[tuple[float, ...]] = []
+        self.calls: list[list[Point]] = []
 
     def forward(self, images: Tensor, *more: object) -> Tensor:
-        self.asked.append(tuple(images[0].detach().flatten().tolist()))
+        rows = [tuple(row) for row in images.detach().flatten(1).tolist()]
+        self.calls.append(list(dict.fromkeys(rows)))  # a batch is filled up with copies
         return self.model(images, *more)
+
+    @property
+    def asked(self) -> list[Point]:
+        """All points, in order."""
+        return [point for call in self.calls for point in call]
+
+    def run(self, number: int) -> list[Point]:
+        """The points of one of the runs side by side, once there is more than one."""
+        return [call[number] for call in self.calls if len(call) > 1]
 
 
 def image(p: float, q: float) -> Tensor:
