@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints-cpu.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test docs pictures browser slow bench embedded-images clean
+.PHONY: demo test docs pictures browser slow bench dist embedded-images clean
 
 .venv/installed: pyproject.toml constraints-cpu.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -44,9 +44,19 @@ slow: .venv/installed
 bench: .venv/installed
 	$(BIN)/python -m benchmarks
 
+# Wheel and sdist, checked, and the wheel tried in an empty environment.
+dist: .venv/installed
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	rm -rf .venv-dist && $(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/pip install --quiet dist/*.whl
+	cd .venv-dist && bin/igd doctor && bin/igd demo --n 8
+	rm -rf .venv-dist
+
 embedded-images: .venv/installed
 	$(BIN)/igd data cifar10
 	$(BIN)/python -c 'from igdefense.data import embedded; embedded.write()'
 
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-dist dist

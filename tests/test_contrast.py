@@ -11,6 +11,7 @@ from igdefense.data.data import Data
 from igdefense.randomness import generator
 from igdefense.rankings.encoders.dual import DualEncoder
 from igdefense.training.contrast import Contrastive, zero_shot
+from igdefense.training.recipe import Step
 
 NAMES = ("cat", "dog", "bird")
 
@@ -33,7 +34,8 @@ def test_captions_of_one_class_are_all_right() -> None:
     """Six images, two of each class: two captions at cosine 1, four at 0, in both directions."""
     labels = torch.tensor([0, 1, 2, 2, 1, 0])
     recipe = Contrastive(class_names=NAMES, temperature=0.5)
-    loss = recipe.loss(Oracle(), coloured(labels), labels, generator(0))
+    lost = recipe.objective(Oracle(), coloured(labels), labels, Step(), generator(0))
+    loss = lost(Oracle())
     assert float(loss) == pytest.approx(math.log(2 * math.exp(2) + 4) - 2)
 
 
@@ -51,7 +53,8 @@ def test_a_caption_s_target_is_spread_over_its_class() -> None:
         s for s in range(20) if torch.randint(2, (2,), generator=generator(s)).tolist() == [0, 1]
     )
     images, labels = coloured(torch.tensor([0, 1])), torch.tensor([0, 0])
-    loss = recipe.loss(Particular(), images, labels, generator(seed))
+    lost = recipe.objective(Particular(), images, labels, Step(), generator(seed))
+    loss = lost(Particular())
     assert float(loss) == pytest.approx(math.log(math.exp(2) + 1) - 1)
 
 

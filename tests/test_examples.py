@@ -8,7 +8,10 @@ import torch
 
 from rankings.checkpoints import package
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+FOLDER = Path(__file__).parents[1] / "examples"
+EXAMPLES = sorted(
+    set(FOLDER.glob("*.py")) - set(FOLDER.glob("with_*.py"))
+)  # test_dialects has those
 NEEDS = {"timm_vit": "timm"}
 
 

@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 
 from igdefense.models.load import load_model  # noqa: I001  (the order of the data path)
 from igdefense.models.adapters.robustbench import from_robustbench
+from igdefense.models.zoo import card_of, zoo
 from igdefense.data.data import Data
 from igdefense.data.datasets import load_data
 from igdefense.layers import Layer, layers
@@ -30,6 +31,8 @@ from igdefense.defenses.rivals.hedge import Hedge
 from igdefense.defenses.rivals.anti_adversary import AntiAdversary
 from igdefense.defenses.rivals.head import Head, shipped_head
 from igdefense.defenses.rivals.sodef import SODEF
+from igdefense.deploy.exporting import Export, export
+from igdefense.deploy.exported import Exported, load_exported
 from igdefense.verdicts.verdict import Verdict
 from igdefense.verdicts.difference import Difference
 from igdefense.verdicts.curve import Curve
@@ -47,6 +50,7 @@ from igdefense.analysis.survival import Survival
 from igdefense.analysis.class_disparity import ClassDisparity
 from igdefense.analysis.activation_shift import ActivationShift, activation_shift
 from igdefense.analysis.loss_surface import LossSurface, loss_surface
+from igdefense.report.model_info import ModelInfo
 from igdefense.errors import IGDefenseError
 
 __all__ = [
@@ -62,6 +66,8 @@ __all__ = [
     "Data",
     "Difference",
     "Explanation",
+    "Export",
+    "Exported",
     "Head",
     "Hedge",
     "IGDefense",
@@ -70,6 +76,7 @@ __all__ = [
     "LayeredDefense",
     "LossSurface",
     "Member",
+    "ModelInfo",
     "Outcome",
     "Probed",
     "Ranking",
@@ -83,6 +90,7 @@ __all__ = [
     "__version__",
     "absolute",
     "activation_shift",
+    "card_of",
     "class_masked",
     "clip_dissect",
     "clip_dissect_layers",
@@ -94,6 +102,7 @@ __all__ = [
     "diff_runs",
     "evaluate",
     "explain",
+    "export",
     "from_robustbench",
     "inverted",
     "layers",
@@ -101,6 +110,7 @@ __all__ = [
     "load_data",
     "load_defense",
     "load_encoder",
+    "load_exported",
     "load_model",
     "loss_surface",
     "net_dissect",
@@ -111,4 +121,5 @@ __all__ = [
     "split",
     "tune",
     "verify",
+    "zoo",
 ]

@@ -224,7 +224,7 @@ def test_a_mistake_in_the_command_is_one_sentence(
         ("--sigma", "2", "sigma = 2 is outside [0, 1]"),
         ("--sigma=-1/255", None, "outside [0, 1]"),
         ("--samples", "0", "at least 1 noise image"),
-        ("--temperature", "0", "temperature = 0; expected a positive number"),
+        ("--temperature", "-1", "temperature = -1; expected a positive number, or 0"),
     ],
 )
 def test_a_setting_of_the_defense_outside_its_range_is_refused(

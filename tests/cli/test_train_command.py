@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,21 +48,42 @@ def test_an_interrupted_training_ends_with_the_same_bits(
     igd: Igd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert igd(*TRAIN, "--out", "whole").code == 0
-    epoch = loop._epoch
+    step = loop._Epoch._step
 
-    def interrupted(*arguments: object) -> float:
-        if 1 in arguments[6:7]:
+    def interrupted(self: Any, epoch: int, *rest: Any) -> float:
+        if epoch == 1:
             raise KeyboardInterrupt
-        return epoch(*arguments)  # type: ignore[arg-type]
+        return step(self, epoch, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "_epoch", interrupted)
+        patch.setattr(loop._Epoch, "_step", interrupted)
         assert igd(*TRAIN, "--out", "parts").code == 130
     assert sorted(path.name for path in Path("parts").iterdir()) == ["checkpoint.pt"]
     assert "Resumed parts/checkpoint.pt after epoch 1." in igd(*TRAIN, "--out", "parts").err
     whole, parts = (load_file(f"{name}/model.safetensors") for name in ("whole", "parts"))
     assert whole.keys() == parts.keys()
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+def test_every_option_goes_into_the_card_and_half_precision_is_what_is_measured(igd: Igd) -> None:
+    options = ("--attack-steps", 2, "--awp", "--ema", "0.9", "--smoothing", "0.1", "--half")
+    more = ("--schedule", "piecewise", "--validation", 16, "--patience", 2, "--tensorboard", "log")
+    ended = igd("train", "trades", *SMALL, *SHORT, *options, *more, "--out", "made")
+    assert ended.code == 0, ended.err
+    card = json.loads(Path("made/card.json").read_text())
+    assert card["recipe"].startswith("AWP(recipe=TRADES(eps=0.0313")
+    assert "smoothing=0.1, steps=2" in card["recipe"]
+    assert card["training images"] == 48
+    stored = load_file("made/model.safetensors")
+    assert {stored["conv1.weight"].dtype, stored["bn1.weight"].dtype} == {
+        torch.float16,
+        torch.float32,
+    }
+    model = load_model("made/model.safetensors", "resnet18-w2")
+    assert {value.dtype for value in model.parameters()} == {torch.float32}
+    assert weights_fingerprint(model) == card["fingerprint"]
+    assert list(Path("log").iterdir())
+    assert not Path("made/measured.json").exists()
 
 
 def test_a_finished_training_is_refused_without_force(igd: Igd, refused: Refused) -> None:
@@ -99,13 +121,20 @@ def test_a_diverging_training_names_the_step_and_leaves_no_folder(refused: Refus
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("train", "fast", *SMALL), "No recipe 'fast'; expected one of: fat, sodef"),
+        (("train", "fast", *SMALL), "No recipe 'fast'; expected one of: fat, gat, nuat, pgd"),
         (("train", "fat", *SMALL[:4], "--arch", "resnet19"), "Unknown architecture 'resnet19'"),
         ((*TRAIN, "--epochs", "0"), "'--epochs'"),
         ((*TRAIN, "--pgd-steps", "0"), "'--pgd-steps'"),
         ((*TRAIN, "--eps", "8"), "eps = 8 is outside (0, 1]"),
         ((*TRAIN, "--eps", "abc"), "'abc' is not a number"),
         ((*TRAIN, "--peak", "0"), "peak = 0; expected a positive learning rate"),
+        ((*TRAIN, "--smoothing", "1"), "smoothing = 1 is outside [0, 1)"),
+        ((*TRAIN, "--ema", "1"), "ema = 1 is outside (0, 1)"),
+        ((*TRAIN, "--attack-steps", "2"), "fat attacks in one step"),
+        ((*TRAIN, "--schedule", "cosine"), "'cosine' is not one of 'cyclic', 'piecewise'"),
+        ((*TRAIN, "--patience", "2"), "patience needs held-out images"),
+        ((*TRAIN, "--validation", "64"), "leaves none of 64 images to train on"),
+        ((*TRAIN, "--tensorboard", "data.npz"), "data.npz is a file; --tensorboard names a folder"),
         ((*TRAIN, "--data", "absent.npz"), "absent.npz is missing"),
         ((*TRAIN, "--test", "data.npz"), "The test data has classes cat, dog, bird but"),
         ((*TRAIN, "--n-test", "9"), "holds 8 images, fewer than the 9"),

@@ -81,6 +81,8 @@ def test_an_interrupted_search_goes_on_and_a_finished_one_judges_nothing(
     monkeypatch.setattr(EVALUATE, stopped)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "out")
+    rounds = json.loads((tmp_path / "out" / "rounds.json").read_text())
+    assert [[trial["images"] for trial in trials] for trials in rounds] == [[12] * 4]
     monkeypatch.setattr(EVALUATE, rest)
     told = json.loads(json.dumps(run(tmp_path / "out").to_json()))
     assert (len(stopped.asked), len(rest.asked)) == (6, 4)

@@ -19,6 +19,7 @@ from igdefense.family.search import slug
 from igdefense.family.space import default_space, drawn, members, read_space, varied
 from igdefense.models.fingerprint import identity
 from igdefense.models.load import load_model
+from igdefense.models.penultimate import recommended_layer
 from igdefense.rankings.leave_one_out import leave_one_out
 from nets import make_net
 
@@ -117,6 +118,13 @@ def test_rankings_are_made_once_and_kept(
     assert "cannot be made" in str(again.other("cd-ir", "layer4"))  # images of 8 x 8, three names
 
 
-def test_the_layer_of_an_unknown_net_must_be_named(cnn: nn.Module, data: Data) -> None:
+def test_the_layer_of_an_unknown_net_is_found(cnn: nn.Module, data: Data) -> None:
+    defense = Member().build(Probed(cnn, data))
+    assert isinstance(defense, IGDefense)
+    assert defense.ranking.layer == recommended_layer(cnn, data.images[:2])
+
+
+def test_a_net_without_a_layer_to_mask_needs_one_to_be_named(data: Data) -> None:
+    net = nn.Sequential(nn.Flatten(), nn.Softmax(dim=1)).eval()
     with pytest.raises(SettingError, match="--vary layer=NAME"):
-        Member().build(Probed(cnn, data))
+        Probed(net, data).layer()

@@ -168,6 +168,14 @@ def test_ours_and_the_published_share_their_columns() -> None:
     assert outcome.about == "model embedded, took 5 s"
 
 
+def test_words_stand_before_numbers() -> None:
+    rows: tuple[Row, ...] = (
+        {"sigma": "1/255", "AA": Share(1, 4)},
+        {"samples": "16", "AA": Share(2, 4)},
+    )
+    assert Outcome("smoothing", "", {}, rows).grid[0] == ("sigma", "samples", "AA")
+
+
 @pytest.mark.parametrize("count", ["5", "-1"])
 def test_an_outcome_that_cannot_be_is_refused(tmp_path: Path, count: str) -> None:
     share = f'{{"right": {count}, "n": 4}}'

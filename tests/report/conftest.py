@@ -8,7 +8,7 @@ from torch import nn
 
 from igdefense.data.data import Data
 from igdefense.defenses.ig_defense import defend
-from igdefense.paper.outcome import Outcome
+from igdefense.paper.outcome import Outcome, Row
 from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.report.evidence import Evidence, gather
 from igdefense.report.exhibit import Exhibit
@@ -62,7 +62,8 @@ OUTCOME = Outcome(
         for sigma, right in ((1, 3), (4, 1))
     ),
 )
-TABLE = Outcome("eps", "Table", {"model": HOSTILE}, ({"defense": "none", "AA": Share(1, 4)},))
+AT_FOUR: Row = {"defense": "none", "eps": "4/255", "AA": Share(1, 4)}
+TABLE = Outcome("eps", "Table", {"model": HOSTILE}, (AT_FOUR,))
 
 
 @pytest.fixture(scope="session")

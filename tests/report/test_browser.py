@@ -195,7 +195,7 @@ def test_the_tables_of_outcomes_are_saved_as_csv(opened: Opened) -> None:
     with opened.page.expect_download() as csv:
         opened.page.locator("[data-save=outcome]").last.click()
     assert csv.value.suggested_filename == "eps.csv"
-    assert ",none,25.0 [4.6" in Path(csv.value.path()).read_text().replace('"', "")
+    assert ",none,4/255,25.0 [4.6" in Path(csv.value.path()).read_text().replace('"', "")
 
 
 def test_on_paper_every_plot_fits_and_is_light(browser: Browser, page_file: Path) -> None:

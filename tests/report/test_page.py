@@ -74,7 +74,9 @@ def test_outcomes_are_shown_beside_what_was_published(page_file: Path) -> None:
     panel = text[text.index('id="panel-paper"') : text.index('id="panel-about"')]
     assert "Figure: &lt;i&gt;noise&lt;/i&gt;" in panel
     assert "published as a picture only" in panel
-    assert re.search(r"<tr><td>published</td><td>DAJAT RN18</td><td>none</td><td>71.1</td>", panel)
+    assert re.search(
+        r"<tr><td>published</td><td>DAJAT RN18</td><td>none</td><td>4/255</td><td>71.1</td>", panel
+    )
 
 
 def test_what_was_published_for_the_same_defenses_stands_below_the_table(
@@ -97,6 +99,9 @@ def test_a_published_base_model_fills_the_cells_of_the_table() -> None:
     run = handmade("11", {"rays": "10", "own": "11"}, recipe={"defense": "hedge"})
     found = published_for([Exhibit("HD", run)], "rivals-extended/OAAT RN18")
     assert found == {"HD": {"clean": 79.89, "rays": 73.24, "IW-WC": 50.68}}
+    text = page(gather([Exhibit("HD", run)], published="rivals-extended/OAAT RN18"))
+    assert "Published: rivals-extended/OAAT RN18" in text
+    assert "published 73.24" in text
 
 
 def test_only_backticks_become_code() -> None:

@@ -34,9 +34,9 @@ ModelArg = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="'embedded', a checkpoint file (with --arch), robustbench:DATASET/THREAT/MODEL, "
-        "timm:NAME, torchvision:NAME, transformers:FOLDER-or-NAME (?pretrained=false for random "
-        "weights), or package.module:function.",
+        help="'embedded', a name of `igd models`, a checkpoint (with --arch), robustbench:"
+        "DATASET/THREAT/MODEL, timm:NAME, torchvision:NAME, transformers:FOLDER-or-NAME "
+        "(?pretrained=false for random weights), or package.module:function.",
     ),
 ]
 ArchOption = Annotated[

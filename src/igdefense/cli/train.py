@@ -1,14 +1,13 @@
 """`igd train`: make a robust base model, or a SODEF head for one."""
 
-import json
 import shlex
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 import typer
-from safetensors.torch import save_file
 from torch import nn
 
 from igdefense.attacks.pgd import PGD
@@ -26,20 +25,34 @@ from igdefense.cli.options import (
 )
 from igdefense.data.data import Data
 from igdefense.errors import DataError, OutputError, SettingError
-from igdefense.files import in_folder, refuse_existing, written_whole
+from igdefense.files import in_folder, refuse_existing
 from igdefense.models.architectures import build, parse
 from igdefense.models.check import check_model
 from igdefense.models.fingerprint import weights_fingerprint
 from igdefense.models.load import load_model
-from igdefense.training.card import measure
+from igdefense.training.average import Average
+from igdefense.training.awp import AWP
+from igdefense.training.board import check_board
+from igdefense.training.card import measure, write_card
 from igdefense.training.loop import CHECKPOINT, OtherTrainingError, Schedule
 from igdefense.training.loop import train as run
+from igdefense.training.recipe import Recipe
 from igdefense.training.recipes import RECIPES
+from igdefense.training.stored import store
+from igdefense.training.watchdog import Watchdog
 
 SODEF = "sodef"
 NAMES = (*RECIPES, SODEF)
 OF_SODEF = ("base", "layer", "head", "phase_epochs")
-NOT_OF_SODEF = ("epochs", "batch", "peak", "eps", "pgd_steps")
+NOT_OF_SODEF = (
+    *("epochs", "batch", "peak", "schedule", "eps", "pgd_steps", "attack_steps", "smoothing"),
+    *("awp", "ema", "validation", "patience", "tensorboard", "half"),
+)
+
+
+class ShapeName(StrEnum):
+    CYCLIC = "cyclic"
+    PIECEWISE = "piecewise"
 
 
 @app.command()
@@ -56,9 +69,38 @@ def train(
     peak: Annotated[
         float, typer.Option(parser=number, metavar="NUMBER", help="Highest learning rate.")
     ] = "0.2",  # type: ignore[assignment]
+    schedule: Annotated[
+        ShapeName, typer.Option(help="Learning rate up and down in lines, or in steps of 1/10.")
+    ] = ShapeName.CYCLIC,
     eps: Annotated[
         float, typer.Option(parser=number, metavar="NUMBER", help="L-inf budget, pixel units.")
     ] = "8/255",  # type: ignore[assignment]
+    attack_steps: Annotated[
+        int | None, typer.Option(min=1, help="Steps of the training attack, if it takes several.")
+    ] = None,
+    smoothing: Annotated[
+        float, typer.Option(parser=number, metavar="NUMBER", help="Label smoothing.")
+    ] = "0",  # type: ignore[assignment]
+    awp: Annotated[bool, typer.Option("--awp", help="Perturb the weights, too.")] = False,
+    ema: Annotated[
+        float | None,
+        typer.Option(parser=number, metavar="DECAY", help="Keep an average of the weights: 0.999."),
+    ] = None,
+    validation: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Hold N images out; the epoch most robust on them is kept."
+        ),
+    ] = 0,
+    patience: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many epochs that were no better.")
+    ] = None,
+    half: Annotated[
+        bool, typer.Option("--half", help="Store, and measure, weights in half precision.")
+    ] = False,
+    tensorboard: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Also log for TensorBoard.")
+    ] = None,
     pgd_steps: Annotated[int, typer.Option(min=1, help="Steps of the card's PGD.")] = 50,
     n: Annotated[int | None, typer.Option("--n", help="First N training images only.")] = None,
     n_test: Annotated[int | None, typer.Option(help="First N test images only.")] = None,
@@ -79,14 +121,17 @@ def train(
 ) -> None:
     """Train a robust model by a recipe; the same command resumes an interrupted training.
 
-    `fat` is fast adversarial training: one FGSM step from a random start. Afterwards `card.json`
-    says how the model was made and how it does, and every command takes the weights:
+    One step: `fat`, `gat`, `nuat`. Several: `pgd-at`, `trades`, `oaat`, `dajat`, `las-at`; `--awp`
+    goes with all of them. Afterwards `card.json` says how the model was made and how it does
+    (`igd models measure FOLDER` adds AutoAttack), and every command takes the weights:
     `igd layers my-model/model.safetensors --arch resnet18-w16`.
 
     `sodef` trains a head on the frozen features of `--base`, for `igd evaluate --defense sodef
     --sodef my-head/sodef.safetensors`: `igd train sodef --base embedded --out my-head`.
 
     Example: `igd train fat --arch resnet18-w16 --epochs 24 --out my-model`
+
+    Example: `igd train trades --awp --ema 0.999 --validation 1000 --attack-steps 5 --out my-model`
     """
     if recipe not in NAMES:
         raise SettingError(f"No recipe {recipe!r}; expected one of: {', '.join(NAMES)}.")
@@ -96,11 +141,10 @@ def train(
         given = ctx.get_parameter_source("arch")
         known = arch if given is not None and given.name == "COMMANDLINE" else None
         model = load_model(base, known)
-        folder = {name: data_dir if name.startswith("cifar10") else None for name in (data, test)}
         train_sodef.run(
             model,
-            images_for(data, folder[data], n),
-            images_for(test, folder[test], n_test),
+            images_for(data, _folder_of(data, data_dir), n),
+            images_for(test, _folder_of(test, data_dir), n_test),
             out,
             layer=layer,
             shape=head,
@@ -111,50 +155,86 @@ def train(
     refuse_given(ctx, OF_SODEF, f"the recipe is {recipe}")
     if not peak > 0:
         raise SettingError(f"peak = {peak:g}; expected a positive learning rate.")
+    chosen = _recipe(recipe, eps, smoothing, attack_steps, awp)
+    planned = Schedule(epochs=epochs, batch=batch, peak=peak, shape=schedule.value)
+    watchdog = Watchdog(validation=validation, patience=patience)
     parse(arch)
     PGD(threat=Linf(eps), steps=pgd_steps)  # a mistake shows now, not after the training
+    if ema is not None:
+        Average(nn.Identity(), ema)
+    check_board(tensorboard)
     weights, card = out / "model.safetensors", out / "card.json"
     if out.exists() and not out.is_dir():
         raise OutputError(f"{out} is a file; --out names a folder.")
     refuse_existing(card, force)
-    images = images_for(data, data_dir if data.startswith("cifar10") else None, n)
-    held_out = images_for(test, data_dir if test.startswith("cifar10") else None, n_test)
+    images = images_for(data, _folder_of(data, data_dir), n)
+    held_out = images_for(test, _folder_of(test, data_dir), n_test)
     _check_test(images, held_out)
-    schedule = Schedule(epochs=epochs, batch=batch, peak=peak)
-    chosen = RECIPES[recipe](eps=eps)
-    with in_folder(out):
+    watchdog.split(images, seed)
+
+    def trained() -> tuple[nn.Module, list[dict[str, float]]]:
         model = _fresh(arch, images, held_out, seed)
+        records = run(
+            chosen,
+            model,
+            images,
+            planned,
+            out,
+            seed=seed,
+            watchdog=watchdog,
+            ema=ema,
+            tensorboard=tensorboard,
+        )
+        return model, records
+
+    with in_folder(out):
         try:
-            records = run(chosen, model, images, schedule, out, seed=seed)
+            model, records = trained()
         except OtherTrainingError:
             if not force:
                 raise
             (out / CHECKPOINT).unlink()
             card.unlink(missing_ok=True)
-            model = _fresh(arch, images, held_out, seed)
-            records = run(chosen, model, images, schedule, out, seed=seed)
-        tensors = {name: value.contiguous() for name, value in model.state_dict().items()}
-        with written_whole(weights) as part:
-            save_file(tensors, part)
-    measured = measure(model, held_out, eps=eps, steps=pgd_steps, seed=seed)
+            model, records = trained()
+        store(model, weights, half=half)
+    kept = out / "measured.json"
+    measured = measure(model, held_out, eps=eps, steps=pgd_steps, seed=seed, kept=kept)
     record: dict[str, Any] = {
         "model": f"{arch}, {len(images.class_names)} classes, trained by {recipe}",
         "command": shlex.join(["igd", *sys.argv[1:]]),
         "arch": arch,
         "recipe": repr(chosen),
+        "data": data,
         "fingerprint": weights_fingerprint(model),
         "seed": seed,
         "epochs": len(records),
-        "training images": len(images),
+        "training images": len(images) - validation,
         "seconds": round(sum(r["seconds"] for r in records)),
         "threads": torch.get_num_threads(),
-        "test": measured,
+        "test": measured | {"name": test},
         "log": records,
     }
-    with written_whole(card) as part:
-        part.write_text(json.dumps(record, indent=1) + "\n")
+    write_card(card, record)
+    kept.unlink(missing_ok=True)
     clean, robust = measured["clean"], measured[f"pgd{pgd_steps}"]
     typer.echo(f"clean {clean:.2%}, PGD-{pgd_steps} {robust:.2%} -> {out}")
+
+
+def _recipe(name: str, eps: float, smoothing: float, steps: int | None, awp: bool) -> Recipe:
+    kind = RECIPES[name]
+    given: dict[str, Any] = {"eps": eps, "smoothing": smoothing}
+    if steps is not None:
+        if "steps" not in kind.__dataclass_fields__:
+            raise SettingError(f"--attack-steps has no effect here: {name} attacks in one step.")
+        given["steps"] = steps
+    chosen = kind(**given)
+    assert isinstance(chosen, Recipe)
+    return AWP(chosen) if awp else chosen
+
+
+def _folder_of(spec: str, data_dir: Path | None) -> Path | None:
+    """--data-dir is the folder of the CIFAR files, whichever of the two names needs them."""
+    return data_dir if spec.startswith("cifar") else None
 
 
 def _fresh(arch: str, images: Data, held_out: Data, seed: int) -> nn.Module:

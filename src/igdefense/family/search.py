@@ -28,6 +28,7 @@ from igdefense.verdicts.run import RESULTS, Run
 
 log = logging.getLogger(__name__)
 SETTINGS, RANKINGS, BASE = "search.json", "rankings", "base"
+ROUNDS = "rounds.json"  # the finished ones, to look at before the end
 FAMILY = "family"  # what a recipe calls a defense that a member makes
 
 
@@ -115,6 +116,7 @@ def search(
         base = bench.run(None, part, f"validation/{size}")
         trials = [_trial(m, bench.run(m, part, f"validation/{size}"), base, seed) for m in left]
         rounds.append(trials)
+        _write(folder / ROUNDS, [[trial.to_json() for trial in done] for done in rounds])
         left = [trial.member for trial in best_first(trials)[: max(1, (len(trials) + 1) // 2)]]
     chosen = best_first(rounds[-1])[0].member
     log.info("chosen: %s; now the test images", chosen.name)
@@ -202,5 +204,9 @@ def _claim(folder: Path, settings: dict[str, Any]) -> None:
             )
     elif folder.exists() and any(folder.iterdir()):
         raise OutputError(f"{folder} is not empty and holds no search; choose another folder.")
+    _write(path, plain)
+
+
+def _write(path: Path, record: Any) -> None:
     with written_whole(path) as part:
-        part.write_text(json.dumps(plain, indent=1) + "\n")
+        part.write_text(json.dumps(record, indent=1) + "\n")

@@ -7,6 +7,7 @@ from igdefense.models.fingerprint import weights_fingerprint
 from igdefense.models.load import embedded_card, load_model
 from igdefense.models.normalize import Normalize, Normalized
 from igdefense.models.resnet import ImageNetResNet, PreActResNet, ResNet, WideResNet
+from igdefense.models.zoo import card_of, zoo
 
 __all__ = [
     "ImageNetResNet",
@@ -16,6 +17,7 @@ __all__ = [
     "ResNet",
     "WideResNet",
     "build",
+    "card_of",
     "check_eval",
     "check_model",
     "default_layer",
@@ -23,4 +25,5 @@ __all__ = [
     "load_checkpoint",
     "load_model",
     "weights_fingerprint",
+    "zoo",
 ]

@@ -1,19 +1,15 @@
 """One string to a model on [0, 1] pixels.
 
-`embedded`, a checkpoint, a model of another package (`timm:NAME`) or `package.module:function`.
+A name of ours, a checkpoint, a model of another package (`timm:NAME`) or `package.module:function`.
 """
 
 import difflib
 import importlib
-import importlib.resources
-import json
-import logging
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,9 +26,8 @@ from igdefense.models.check import check_eval
 from igdefense.models.checkpoint import load_checkpoint
 from igdefense.models.origin import Origin, mark_origin
 from igdefense.models.weights_file import SUFFIXES
+from igdefense.models.zoo import EMBEDDED, card_of, load_zoo, nearest, zoo_name
 
-EMBEDDED = "resnet18-w16-fat"
-EMBEDDED_ARCH = "resnet18-w16"
 PACKAGES: Mapping[str, Callable[..., nn.Module]] = {
     "robustbench": load_robustbench,
     "timm": load_timm,
@@ -40,8 +35,9 @@ PACKAGES: Mapping[str, Callable[..., nn.Module]] = {
     "transformers": load_transformers,
 }
 FORMS = (
-    "'embedded', a checkpoint file with --arch, robustbench:DATASET/THREAT/MODEL, timm:NAME, "
-    "torchvision:NAME, transformers:FOLDER-or-NAME, or package.module:function"
+    "'embedded', a name of `igd models`, a checkpoint file with --arch, robustbench:"
+    "DATASET/THREAT/MODEL, timm:NAME, torchvision:NAME, transformers:FOLDER-or-NAME "
+    "or package.module:function"
 )
 
 
@@ -63,18 +59,19 @@ def load_model(
     if folder is not None and foreign is None:
         raise ModelError(f"A folder of models is for {', '.join(PACKAGES)}; {spec!r} needs none.")
     named = re.fullmatch(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)", spec)
-    if spec == "embedded" or foreign or (named and not Path(spec).exists()):
+    ours = zoo_name(spec) if spec == "embedded" or not Path(spec).exists() else None
+    if ours or foreign or (named and not Path(spec).exists()):
         if not (arch is None and mean is None and std is None):
             raise ModelError(f"arch, mean and std are for checkpoint files; {spec!r} has its own.")
-        if spec == "embedded":
-            return _marked(_embedded(), EMBEDDED_ARCH)
+        if ours:
+            return _marked(load_zoo(ours), card_of(ours)["arch"])
         origin: Origin = {"arch": None, "classes": None, "function": spec}
         if foreign:
             return mark_origin(foreign(inside, folder), origin)
         assert named is not None
         return mark_origin(_from_function(named[1], named[2]), origin)
     if not Path(spec).exists() and not spec.endswith(SUFFIXES):
-        raise ModelError(f"No model {spec!r}; expected {FORMS}.")
+        raise ModelError(f"No model {spec!r}; expected {FORMS}. {nearest(spec)}")
     if arch is None:
         raise ModelError(f"{spec} is a checkpoint: name its architecture with --arch (resnet18).")
     return _marked(load_checkpoint(spec, arch, mean=mean, std=std), arch)
@@ -104,20 +101,7 @@ def _marked(model: nn.Module, arch: str) -> nn.Module:
 
 def embedded_card() -> dict[str, Any]:
     """How the embedded model was made and how well it does."""
-    card: dict[str, Any] = json.loads(_shipped(".json").read_text(encoding="utf-8"))
-    return card
-
-
-def _embedded() -> nn.Module:
-    with importlib.resources.as_file(_shipped(".safetensors")) as path:
-        return load_checkpoint(path, EMBEDDED_ARCH, level=logging.DEBUG)
-
-
-def _shipped(suffix: str) -> Traversable:
-    file = importlib.resources.files("igdefense.models") / "weights" / f"{EMBEDDED}{suffix}"
-    if not file.is_file():
-        raise ModelError(f"{EMBEDDED}{suffix} is not in this installation: reinstall igdefense.")
-    return file
+    return card_of(EMBEDDED)
 
 
 def _from_function(module_name: str, function_name: str) -> nn.Module:

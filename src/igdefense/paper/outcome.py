@@ -105,8 +105,12 @@ class Outcome:
 
 
 def _grid(rows: Any) -> tuple[tuple[str, ...], ...]:
-    """One column for each key that some row has."""
-    keys = tuple(dict.fromkeys(key for row in rows for key in row))
+    """One column for each key that some row has, those of words before those of numbers."""
+    first: dict[str, Any] = {}
+    for row in rows:
+        first = row | first
+    found = dict.fromkeys(key for row in rows for key in row)
+    keys = tuple(sorted(found, key=lambda key: not isinstance(first[key], str)))
     return (keys, *(tuple(_text(row.get(key, "")) for key in keys) for row in rows))
 
 

@@ -42,6 +42,7 @@ class Evidence:
     gallery: Gallery | None
     sprites: tuple[Sprite, ...]  # the gallery's, then the neurons'
     published: Mapping[str, Mapping[str, float]]
+    published_by: str = ""  # the table and base model that they are of, where one was named
     outcomes: tuple[Outcome, ...] = ()  # tables and sweeps of `igd reproduce`
 
 
@@ -90,6 +91,7 @@ def gather(
         gallery=album,
         sprites=tuple(sprites),
         published=theirs,
+        published_by=published if isinstance(published, str) else "",
         outcomes=tuple(outcomes),
     )
 

@@ -61,6 +61,7 @@ def page(evidence: Evidence, *, title: str = "igdefense report") -> str:
         figures=figures,
         table=table,
         theirs=PublishedTable.of(evidence.exhibits),
+        published_by=evidence.published_by,
         outcomes=evidence.outcomes,
         exhibits=evidence.exhibits,
         gallery=evidence.gallery.content if evidence.gallery else None,

@@ -9,6 +9,7 @@ from torch import Generator, Tensor, nn
 
 from igdefense.data.data import Data
 from igdefense.rankings.encoders.dual import DualEncoder
+from igdefense.training.recipe import Objective, Step
 from igdefense.types import Images, Labels
 
 TEMPLATES = (
@@ -37,15 +38,21 @@ class Contrastive:
     temperature: float = 0.1
     eps: float = 0.0  # no adversary
 
-    def loss(self, model: nn.Module, images: Images, labels: Labels, rng: Generator) -> Tensor:
-        assert isinstance(model, DualEncoder)
+    def objective(
+        self, model: nn.Module, images: Images, labels: Labels, step: Step, rng: Generator
+    ) -> Objective:
         drawn = torch.randint(len(self.templates), (len(labels),), generator=rng)
         chosen = (labels * len(self.templates) + drawn).tolist()
-        texts = model.texts([t.format(name) for name in self.class_names for t in self.templates])
-        logits = model(images) @ texts[chosen].T / self.temperature
+        captions = [t.format(name) for name in self.class_names for t in self.templates]
         right = (labels[:, None] == labels).float()
         right = right / right.sum(1, keepdim=True)  # symmetric: so are its columns
-        return (F.cross_entropy(logits, right) + F.cross_entropy(logits.T, right)) / 2
+
+        def lost(model: nn.Module) -> Tensor:
+            assert isinstance(model, DualEncoder)
+            logits = model(images) @ model.texts(captions)[chosen].T / self.temperature
+            return (F.cross_entropy(logits, right) + F.cross_entropy(logits.T, right)) / 2
+
+        return lost
 
 
 @torch.no_grad()

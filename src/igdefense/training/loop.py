@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -13,43 +14,25 @@ from torch import Tensor, nn
 from igdefense.attacks.pgd import PGD
 from igdefense.attacks.threat import Linf
 from igdefense.data.data import Data, Pixels
-from igdefense.errors import IGDefenseError, OutputError, SettingError
+from igdefense.errors import IGDefenseError
 from igdefense.progress import track
 from igdefense.randomness import generator
 from igdefense.training.augment import crop_and_flip
-from igdefense.training.recipes import Recipe
+from igdefense.training.average import Average
+from igdefense.training.board import Board
+from igdefense.training.recipe import Recipe, Step
+from igdefense.training.schedule import Schedule
+from igdefense.training.state import CHECKPOINT, OtherTrainingError, State
+from igdefense.training.watchdog import Watchdog
 
+__all__ = ["CHECKPOINT", "DivergedError", "OtherTrainingError", "Schedule", "train"]
 log = logging.getLogger(__name__)
-CHECKPOINT = "checkpoint.pt"
 Watch = Callable[[nn.Module, Data], dict[str, float]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Schedule:
-    """Learning rate 0 -> peak -> 0 in straight lines, its peak at `warm` of the steps."""
-
-    epochs: int = 12
-    batch: int = 128
-    peak: float = 0.2
-    warm: float = 0.4
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-
-    def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch < 1:
-            raise SettingError(f"epochs and batch must be at least 1, got {self!r}.")
-
-    def rate(self, progress: float) -> float:
-        up, down = progress / self.warm, (1 - progress) / (1 - self.warm)
-        return self.peak * max(0.0, min(up, down))
+ENOUGH_STEPS, ENOUGH_IMAGES = 100, 100  # to tell a model that learns nothing from a short epoch
 
 
 class DivergedError(IGDefenseError):
-    """A loss that is not a number."""
-
-
-class OtherTrainingError(OutputError):
-    """A checkpoint that this training cannot go on from."""
+    """A training that leads nowhere: a loss that is not a number, or accuracy at chance."""
 
 
 def train(
@@ -60,21 +43,24 @@ def train(
     out: Path,
     *,
     seed: int = 0,
-    collapse: float = 0.6,
+    watchdog: Watchdog | None = None,
+    ema: float | None = None,
     watch: Watch | None = None,
+    tensorboard: Path | None = None,
+    checkpoint_every: float = 300.0,
     progress: bool | None = None,
 ) -> list[dict[str, float]]:
     """Train `model` in place and return the log, one record an epoch.
 
-    After each epoch PGD-10 attacks 500 fixed training images. When its accuracy falls below
-    `collapse` times the best seen (catastrophic overfitting), training stops and the best weights
-    are kept. A recipe that promises no robustness brings its own `watch` instead, and none of this
-    applies. `out` holds the checkpoint, so the same call resumes after an interruption with the
-    same result.
+    A recipe that promises no robustness brings its own `watch`. With `ema` the moving average of
+    the weights is measured and kept. `out` holds the checkpoint, written after each epoch and every
+    `checkpoint_every` seconds, so the same call resumes after an interruption with the same result.
     """
+    watchdog = watchdog or Watchdog()
     out.mkdir(parents=True, exist_ok=True)
-    settings = {"recipe": repr(recipe), "schedule": asdict(schedule), "seed": seed}
-    settings |= {"data": data.fingerprint, "collapse": collapse}
+    settings = {"recipe": repr(recipe), "schedule": asdict(schedule), "seed": seed, "ema": ema}
+    written = json.dumps(settings | {"data": data.fingerprint, "watchdog": asdict(watchdog)})
+    data, watched = watchdog.split(data, seed)
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = torch.optim.SGD(
         model.parameters(),
@@ -83,71 +69,117 @@ def train(
         weight_decay=schedule.weight_decay,
         nesterov=True,
     )
-    bytes = _as_bytes(data)
-    watched = data[torch.randperm(len(data), generator=generator(seed, "watched"))[:500]]
-    records, best = _resume(out / CHECKPOINT, settings, model, optimizer)
-    for epoch in range(len(records), schedule.epochs):
-        started = time.monotonic()
-        mean_loss = _epoch(
-            recipe, model, optimizer, bytes, data.labels, schedule, epoch, seed, progress
-        )
-        model.eval()
-        measured = watch(model, watched) if watch else _accuracies(recipe, model, watched, seed)
-        record = {"epoch": epoch + 1, "loss": mean_loss, **measured}
-        records.append(record | {"seconds": round(time.monotonic() - started, 1)})
-        log.info("%s", json.dumps(records[-1]))
-        robust = measured.get("pgd10", 1.0)
-        if robust >= collapse * max(r.get("pgd10", 1.0) for r in records):
-            best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-        elif best:
-            log.warning(
-                "Catastrophic overfitting in epoch %d: PGD-10 accuracy fell to %.3f. "
-                "Stopped; the weights of the last good epoch are kept.",
-                epoch + 1,
-                robust,
-            )
-            model.load_state_dict(best)
-            break
-        state = {"settings": json.dumps(settings), "records": records, "best": best}
-        state |= {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-        torch.save(state, out / "checkpoint.part")
-        (out / "checkpoint.part").replace(out / CHECKPOINT)
+    state = State(recipe, model, optimizer, Average(model, ema) if ema is not None else None)
+    state.resume(out / CHECKPOINT, written)
+    epoch = _Epoch(state, schedule, seed, _as_bytes(data), data.labels, progress)
+    board = Board(tensorboard, len(state.records) * epoch.length + state.done)
+    try:
+        for number in range(len(state.records), schedule.epochs):
+            mean_loss = epoch.run(number, board, checkpoint_every, out / CHECKPOINT, written)
+            started = time.monotonic()
+            model.eval()
+            shown = state.shown
+            measured = watch(shown, watched) if watch else _accuracies(recipe, shown, watched, seed)
+            record = {"epoch": number + 1, "loss": mean_loss, **measured}
+            seconds = state.seconds + time.monotonic() - started
+            state.records.append(record | {"seconds": round(seconds, 1)})
+            log.info("%s", json.dumps(state.records[-1]))
+            board.write(record, (number + 1) * epoch.length)
+            _check_learned(shown, measured, watched, number, epoch.length)
+            if watchdog.judge(state):
+                break
+            state.done, state.total, state.seconds = 0, 0.0, 0.0
+            state.save(out / CHECKPOINT, written)
+    finally:
+        board.close()
+    if state.best:
+        model.load_state_dict(state.best)
     model.eval()
-    return records
+    return state.records
 
 
-def _epoch(
-    recipe: Recipe,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    bytes: Tensor,
-    labels: Tensor,
-    schedule: Schedule,
-    epoch: int,
-    seed: int,
-    progress: bool | None,
-) -> float:
-    rng = generator(seed, "epoch", epoch)
-    batches = torch.randperm(len(bytes), generator=rng).split(schedule.batch)
-    total = 0.0
-    model.train()
-    for step, chosen in enumerate(track(batches, f"epoch {epoch + 1}/{schedule.epochs}", progress)):
-        done = (epoch + (step + 1) / len(batches)) / schedule.epochs
-        for group in optimizer.param_groups:
-            group["lr"] = schedule.rate(done)
-        images = crop_and_flip(bytes[chosen], rng).float() / 255
+@dataclass
+class _Epoch:
+    """One pass over the data, which can begin in its middle."""
+
+    state: State
+    schedule: Schedule
+    seed: int
+    bytes: Tensor
+    labels: Tensor
+    progress: bool | None
+
+    @property
+    def length(self) -> int:
+        return -(-len(self.bytes) // self.schedule.batch)
+
+    def run(self, epoch: int, board: Board, every: float, path: Path, settings: str) -> float:
+        state, schedule = self.state, self.schedule
+        rng = generator(self.seed, "epoch", epoch)
+        batches = torch.randperm(len(self.bytes), generator=rng).split(schedule.batch)
+        if state.rng is not None:
+            rng.set_state(state.rng)
+            state.rng = None
+        started = saved = time.monotonic()
+        before = state.seconds
+        state.model.train()
+        rest = batches[state.done :]
+        for chosen in track(rest, f"epoch {epoch + 1}/{schedule.epochs}", self.progress):
+            loss = self._step(epoch, chosen, rng)
+            state.done += 1
+            state.total += loss * len(chosen)
+            now = time.monotonic()
+            state.seconds = before + now - started
+            number = epoch * self.length + state.done
+            if state.done % 20 == 0:
+                board.write({"step loss": loss, "rate": self._rate(number)}, number)
+            if now - saved >= every and state.done < self.length:
+                state.save(path, settings, rng)
+                saved = now
+        return state.total / len(self.bytes)
+
+    def _step(self, epoch: int, chosen: Tensor, rng: torch.Generator) -> float:
+        state, number = self.state, epoch * self.length + self.state.done
+        for group in state.optimizer.param_groups:
+            group["lr"] = self._rate(number + 1)
+        images = crop_and_flip(self.bytes[chosen], rng).float() / 255
         images = images.contiguous(memory_format=torch.channels_last)
-        loss = recipe.loss(model, images, labels[chosen], rng)
+        step = Step(number, (number + 1) / (self.length * self.schedule.epochs))
+        lost = state.recipe.objective(state.model, images, self.labels[chosen], step, rng)
+        loss = lost(state.model)
         if not torch.isfinite(loss):
-            raise DivergedError(
-                f"Training diverged in epoch {epoch + 1}, step {step + 1} of {len(batches)}: "
-                "the loss is not finite. Lower the peak learning rate (--peak)."
-            )
-        optimizer.zero_grad()
+            raise _diverged(epoch, state.done + 1, self.length, "the loss is not finite")
+        state.optimizer.zero_grad()
         loss.backward()
-        optimizer.step()
-        total += loss.item() * len(chosen)
-    return total / len(bytes)
+        state.optimizer.step()
+        if state.average:
+            state.average.update(state.model)
+        return loss.item()
+
+    def _rate(self, number: int) -> float:
+        epoch, step = divmod(number - 1, self.length)
+        return self.schedule.rate((epoch + (step + 1) / self.length) / self.schedule.epochs)
+
+
+def _diverged(epoch: int, step: int, steps: int, why: str) -> DivergedError:
+    return DivergedError(
+        f"Training diverged in epoch {epoch + 1}, step {step} of {steps}: {why}. "
+        "Lower the peak learning rate (--peak)."
+    )
+
+
+def _check_learned(
+    model: nn.Module, measured: dict[str, float], watched: Data, epoch: int, steps: int
+) -> None:
+    """Refuse weights that are no numbers, and a model that has learned nothing in a long epoch."""
+    if not all(value.isfinite().all() for value in model.state_dict().values()):
+        raise _diverged(epoch, steps, steps, "weights are not finite")
+    chance = 1 / len(watched.class_names)
+    above = chance + 3 * math.sqrt(chance * (1 - chance) / len(watched))
+    clean = measured.get("clean", 1.0)
+    if clean <= above and steps >= ENOUGH_STEPS and len(watched) >= ENOUGH_IMAGES:
+        why = f"{clean:.1%} of the watched images are right, no better than chance ({chance:.1%})"
+        raise _diverged(epoch, steps, steps, why)
 
 
 def _accuracies(recipe: Recipe, model: nn.Module, data: Data, seed: int) -> dict[str, float]:
@@ -165,29 +197,3 @@ def _as_bytes(data: Data) -> Tensor:
     if isinstance(data.images, Pixels):
         return data.images.bytes
     return torch.cat([(images * 255).round().byte() for images, _ in data.batches(1000)])
-
-
-def _resume(
-    path: Path, settings: dict[str, object], model: nn.Module, optimizer: torch.optim.Optimizer
-) -> tuple[list[dict[str, float]], dict[str, Tensor]]:
-    if not path.exists():
-        return [], {}
-    advice = "Choose another --out, or start again with --force."
-    try:
-        state = torch.load(path, weights_only=True)
-        stored = json.loads(state["settings"])
-    except Exception as error:  # a damaged or foreign file can raise anything
-        raise OtherTrainingError(f"{path} is not a whole checkpoint of ours. {advice}") from error
-    if stored != json.loads(json.dumps(settings)):
-        raise OtherTrainingError(
-            f"{path} belongs to a training with other settings ({state['settings']}). {advice}"
-        )
-    try:
-        model.load_state_dict(state["model"])
-    except RuntimeError as error:
-        raise OtherTrainingError(
-            f"{path} belongs to a training of another architecture. {advice}"
-        ) from error
-    optimizer.load_state_dict(state["optimizer"])
-    log.info("Resumed %s after epoch %d.", path, len(state["records"]))
-    return state["records"], state["best"]

@@ -222,7 +222,7 @@ function refresh() {
 function runChanged() {
   const run = page.gallery.runs[chosen($("filters")).run];
   const names = run.attacks.map((attack, i) => [i, attack.name]);
-  fill($("filters").elements.attack, [[ANY, "the one that broke it first"], ...names]);
+  fill($("filters").elements.attack, [[ANY, "first to break it"], ...names]);
   refresh();
 }
 
