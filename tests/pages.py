@@ -14,6 +14,7 @@ from igdefense.cli import main
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
+NOT_RUN = re.compile(r"^<!-- not run: [^\n]+ -->\n```.*?^```$", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Block:
 
 
 def blocks(page: Path, section: str | None = None) -> list[Block]:
-    """The blocks of a page; of what comes before a section, if one is named."""
-    text = page.read_text()
+    """The blocks of a page but those marked as not run; up to a section, if one is named."""
+    text = NOT_RUN.sub("", page.read_text())
     if section is not None:
         assert section in text, f"{page.name} has no section {section!r}"
         text = text[: text.index(section)]

@@ -100,3 +100,12 @@ def test_a_block_that_names_no_place_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "a.py").read_text() == "one\nbetween\ntwo\n"
     with pytest.raises(AssertionError, match=r"a.py has no line 'three'"):
         patch(Block("diff", "a.py", " three\n+four\n"), tmp_path)
+
+
+def test_only_a_block_that_says_why_is_left_out(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    block = "```python\n{}\n```\n"
+    page.write_text(f"<!-- not run: too long -->\n{block.format('a')}\n{block.format('b')}")
+    assert [found.text for found in blocks(page)] == ["b\n"]
+    page.write_text(f"<!-- not run -->\n{block.format('a')}")
+    assert [found.text for found in blocks(page)] == ["a\n"]
