@@ -16,6 +16,7 @@ from rich.table import Table
 
 from benchmarks.defended import defended
 from benchmarks.evaluation import autoattack, evaluation
+from benchmarks.exported import exported
 from benchmarks.hidden import hidden
 from benchmarks.memory import memory
 from benchmarks.penultimate import penultimate
@@ -29,6 +30,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "penultimate": penultimate,
     "hidden": hidden,
     "defended": defended,
+    "exported": exported,
     "memory": memory,
     "soft-wpmi": soft_wpmi,
     "soft-wpmi-memory": soft_wpmi_memory,

@@ -205,3 +205,10 @@ def test_a_process_of_its_own_ends_without_a_traceback(folder: Path) -> None:
     assert ended.stderr.startswith("igd: CNN has no layer 'lost'. Did you mean last?")
     assert ended.stderr.count("\n") == 1
     assert not (folder / "new.st").exists()
+
+
+def test_layers_marks_what_rank_takes_by_default(igd: Igd) -> None:
+    listed = igd("layers", "shell_nets:cnn", "--data", "data.npz").out.splitlines()
+    assert [line.split()[0] for line in listed if "<- recommended" in line] == ["pool"]
+    ended = igd("rank", "shell_nets:cnn", "--data", "data.npz", "--out", "usual.safetensors")
+    assert ended.out.startswith("LO-IR of pool: 3 classes x 10 neurons")

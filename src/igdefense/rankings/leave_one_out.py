@@ -37,7 +37,7 @@ def leave_one_out(
     backend: Backend | None = None,
     progress: bool | None = None,
 ) -> Ranking:
-    """Rank a layer by the mean of f_c(x) - f_c^[j](x) over the images of class c.
+    """Rank a layer by the mean of `f_c(x) - f_c^[j](x)` over the images of class c.
 
     `change="absolute"` averages the size of the change instead, as the released code does.
     Both equal masking each neuron and running the network again, to float tolerance. Where the
