@@ -62,6 +62,12 @@ def meanwhile(act: Callable[[], object]) -> threading.Thread:
     return thread
 
 
+def wait_for_both(backend: Ray) -> None:
+    """A worker on each node is there, so that each will have a part of the next run."""
+    with backend.pool(Job(process_of, None)) as pool:
+        until(lambda: len(set(pool.results([0.2] * 6))) == 2)
+
+
 @pytest.mark.parametrize("backend", [Local(2), None], ids=["two processes", "two nodes"])
 @pytest.mark.parametrize("mode", ["full", "cascade"])
 def test_every_backend_gives_the_same_verdicts(
@@ -84,6 +90,7 @@ def test_a_lost_node_costs_nothing_but_its_unfinished_units(
 
     thread = meanwhile(lose)
     with caplog.at_level(logging.INFO), Ray(two.address) as backend:
+        wait_for_both(backend)
         far = toy.run(tmp_path / "run", trouble, backend=backend)
     thread.join()
     two.add_second()
@@ -100,8 +107,7 @@ def test_a_node_that_joins_gets_a_worker(two: Machines) -> None:
             assert sorted(pool.results([0.1, 0.2])) == [0.1, 0.2]
         two.add_second()
         until(lambda: pool.workers == 2)
-        with backend.pool(Job(process_of, None)) as asked:
-            until(lambda: len(set(asked.results([0.2] * 6))) == 2)
+        wait_for_both(backend)
 
 
 def test_a_killed_driver_frees_the_cluster_and_the_same_command_resumes(
@@ -170,6 +176,7 @@ def test_a_straggler_is_cut_and_counts_once(
     alone = toy.run(tmp_path / "alone" / "run", trouble)
     (trouble / faults.HOLD).write_text(two.second.node_id)
     with caplog.at_level(logging.INFO), Ray(two.address) as backend:
+        wait_for_both(backend)
         far = toy.run(tmp_path / "far" / "run", trouble, backend=backend)
     assert toy.same(far, alone)
     last = [line for line in caplog.messages if "units done" in line][-1]
