@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints-cpu.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test browser slow bench embedded-images clean
+.PHONY: demo test docs pictures browser slow bench dist embedded-images clean
 
 .venv/installed: pyproject.toml constraints-cpu.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -20,6 +20,13 @@ test: .venv/installed browser
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(REQUIRED) $(BIN)/pytest --quiet --numprocesses 2
+
+# The tests build it strictly, too; site/index.html opens from disk.
+docs: .venv/installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+pictures: .venv/installed
+	$(BIN)/python -m documentation.pictures
 
 # The page's tests open it in Chromium. Where it can be installed (as root, with apt) or in CI they
 # fail without it; elsewhere they are skipped, and say so.
@@ -37,9 +44,19 @@ slow: .venv/installed
 bench: .venv/installed
 	$(BIN)/python -m benchmarks
 
+# Wheel and sdist, checked, and the wheel tried in an empty environment.
+dist: .venv/installed
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	rm -rf .venv-dist && $(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/pip install --quiet dist/*.whl
+	cd .venv-dist && bin/igd doctor && bin/igd demo --n 8
+	rm -rf .venv-dist
+
 embedded-images: .venv/installed
 	$(BIN)/igd data cifar10
 	$(BIN)/python -c 'from igdefense.data import embedded; embedded.write()'
 
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-dist dist

@@ -16,23 +16,27 @@ from rich.table import Table
 
 from benchmarks.defended import defended
 from benchmarks.evaluation import autoattack, evaluation
+from benchmarks.exported import exported
 from benchmarks.hidden import hidden
 from benchmarks.memory import memory
 from benchmarks.penultimate import penultimate
 from benchmarks.row import Row
 from benchmarks.scale import scale
 from benchmarks.soft_wpmi import soft_wpmi, soft_wpmi_memory
+from benchmarks.spread import spread
 from igdefense import __version__
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "penultimate": penultimate,
     "hidden": hidden,
     "defended": defended,
+    "exported": exported,
     "memory": memory,
     "soft-wpmi": soft_wpmi,
     "soft-wpmi-memory": soft_wpmi_memory,
     "evaluation": evaluation,
     "autoattack": autoattack,
+    "spread": spread,
     "scale": scale,
 }
 

@@ -31,6 +31,10 @@ from igdefense.defenses.rivals.hedge import Hedge
 from igdefense.defenses.rivals.anti_adversary import AntiAdversary
 from igdefense.defenses.rivals.head import Head, shipped_head
 from igdefense.defenses.rivals.sodef import SODEF
+from igdefense.deploy.exporting import Export, export
+from igdefense.deploy.exported import Exported, load_exported
+from igdefense.running.local import Local
+from igdefense.running.ray import Ray
 from igdefense.verdicts.verdict import Verdict
 from igdefense.verdicts.difference import Difference
 from igdefense.verdicts.curve import Curve
@@ -48,6 +52,7 @@ from igdefense.analysis.survival import Survival
 from igdefense.analysis.class_disparity import ClassDisparity
 from igdefense.analysis.activation_shift import ActivationShift, activation_shift
 from igdefense.analysis.loss_surface import LossSurface, loss_surface
+from igdefense.report.model_info import ModelInfo
 from igdefense.errors import IGDefenseError
 
 __all__ = [
@@ -63,17 +68,22 @@ __all__ = [
     "Data",
     "Difference",
     "Explanation",
+    "Export",
+    "Exported",
     "Head",
     "Hedge",
     "IGDefense",
     "IGDefenseError",
     "Layer",
     "LayeredDefense",
+    "Local",
     "LossSurface",
     "Member",
+    "ModelInfo",
     "Outcome",
     "Probed",
     "Ranking",
+    "Ray",
     "Run",
     "Smoothed",
     "Split",
@@ -96,6 +106,7 @@ __all__ = [
     "diff_runs",
     "evaluate",
     "explain",
+    "export",
     "from_robustbench",
     "inverted",
     "layers",
@@ -103,6 +114,7 @@ __all__ = [
     "load_data",
     "load_defense",
     "load_encoder",
+    "load_exported",
     "load_model",
     "loss_surface",
     "net_dissect",

@@ -175,6 +175,11 @@ def reading(model: nn.Module, layer: str) -> Iterator[list[Tensor]]:
         yield outputs
 
 
+def watched(model: nn.Module) -> bool:
+    """Whether anything reads or changes what the model's modules compute."""
+    return any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
 def run_before(model: nn.Module, layer: str, images: Images) -> Activations:
     """The layer's output, stopping the forward pass there."""
 

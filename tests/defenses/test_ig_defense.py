@@ -130,10 +130,11 @@ def test_noisy_and_clean_inputs_share_one_batch(data: Data) -> None:
     images = torch.rand(100, 3, 8, 8)  # a large batch is not cut either
     defense = defend(net, ranked(net, data, "layer4"), 3, sigma=0.1)
     defense(images)
-    batches = []
-    net.get_submodule("conv1").register_forward_hook(
-        lambda _, inputs, __: batches.append(len(inputs[0]))
-    )
+    batches: list[int] = []
+    first = net.get_submodule("conv1")
+    forward = first.forward
+    # Not a hook: a layer that somebody watches gets the two apart.
+    first.forward = lambda x: batches.append(len(x)) or forward(x)  # type: ignore[func-returns-value]
     defense(images)
     assert batches == [2 * len(images)]
 

@@ -11,20 +11,9 @@ from igdefense import __version__
 from igdefense.errors import IGDefenseError
 
 ORDER = (
-    *("layers", "rank", "compare", "explain", "tune", "defend", "predict", "evaluate", "verify"),
-    *(
-        "diff",
-        "search",
-        "cost",
-        "report",
-        "figures",
-        "reproduce",
-        "models",
-        "train",
-        "train-encoder",
-        "data",
-        "demo",
-    ),
+    *("layers", "rank", "compare", "explain", "tune", "defend", "predict", "export"),
+    *("evaluate", "verify", "diff", "search", "cost", "report", "figures", "model-info"),
+    *("reproduce", "models", "train", "train-encoder", "data", "demo", "doctor"),
 )
 
 
@@ -110,7 +99,10 @@ from igdefense.cli import (  # noqa: E402
     defense,  # noqa: F401
     demo,  # noqa: F401
     diff,  # noqa: F401
+    doctor,  # noqa: F401
     evaluate,  # noqa: F401
+    export,  # noqa: F401
+    model_info,  # noqa: F401
     models,  # noqa: F401
     predict,  # noqa: F401
     ranking,  # noqa: F401

@@ -39,6 +39,8 @@ from igdefense.data.datasets import IMAGE_SUFFIXES
 from igdefense.data.sources import FolderImages
 from igdefense.defenses.ig_defense import IGDefense, defend, load_defense
 from igdefense.defenses.saved import SETTINGS
+from igdefense.deploy.exported import SUFFIXES as EXPORTED
+from igdefense.deploy.exported import Exported, load_exported
 from igdefense.errors import DataError, SettingError
 from igdefense.files import refuse_existing, written_whole
 from igdefense.models.check import check_model
@@ -56,7 +58,11 @@ Row = dict[str, str]
 def predict(
     ctx: typer.Context,
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A model, or a folder made by `igd defend`.")
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A model, a folder made by `igd defend`, or a file made by `igd export`.",
+        ),
     ],
     images: Annotated[
         list[Path] | None,
@@ -80,17 +86,23 @@ def predict(
     batch_size: BatchOption = 100,
     seed: SeedOption = 0,
     out: Annotated[Path | None, typer.Option(help="CSV file to write instead.")] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Load a .pt2 file, which can run code that is in it.")
+    ] = False,
     force_ranking: ForceRankingOption = False,
     force: ForceOption = False,
 ) -> None:
     """Classify images with a model, or with the model inside IG-Defense.
 
     One line of CSV an image: the prediction, its probability and, with a defense, the first guess
-    that chose the neurons. Labelled data (`--data`) also gives the accuracy.
+    that chose the neurons. Labelled data (`--data`) also gives the accuracy. An exported graph
+    tells no first guess and draws its own noise, from --seed and batch by batch.
 
     Example: `igd predict embedded --ranking lo-ir.safetensors --keep 16 --n 10`
 
     Example: `igd predict defended cat.png photos/ --size 32 --out predictions.csv`
+
+    Example: `igd predict defended.onnx --n 10`
     """
     if out is not None:
         refuse_existing(out, force)
@@ -98,6 +110,10 @@ def predict(
     if (Path(model) / SETTINGS).is_file():
         refuse_given(ctx, ("ranking", "keep", *MODEL, *DEFENSE), f"{model} is a saved defense")
         net = load_defense(model)
+    elif Path(model).suffix in EXPORTED:
+        own = tuple(name for name in DEFENSE if name != "seed")
+        refuse_given(ctx, ("ranking", "keep", *MODEL, *own), f"{model} is an exported graph")
+        net = load_exported(model, seed=seed, trust=trust)
     else:
         if (ranking is None) != (keep is None):
             raise SettingError("A defended prediction needs both --ranking and --keep.")
@@ -189,8 +205,11 @@ def _files(paths: Sequence[Path]) -> list[Path]:
 
 def _class_names(net: nn.Module, classes: int) -> tuple[str, ...]:
     """CIFAR-10's for the embedded model, numbers for any other."""
-    base = net.model if isinstance(net, IGDefense) else net
-    if weights_fingerprint(base) == weights_fingerprint(load_model("embedded")):
+    if isinstance(net, Exported):
+        base = net.about.get("base")
+    else:
+        base = weights_fingerprint(net.model if isinstance(net, IGDefense) else net)
+    if base == weights_fingerprint(load_model("embedded")):
         return tuple(images_for("embedded:test", None, 1).class_names)
     return tuple(map(str, range(classes)))
 

@@ -19,6 +19,7 @@ from igdefense.paper.outcome import Outcome
 from igdefense.paper.published import tables
 from igdefense.report.evidence import gather
 from igdefense.report.exhibit import Exhibit
+from igdefense.report.model_info import ModelInfo
 from igdefense.report.page import write_page
 from igdefense.report.prints import require_matplotlib, write_prints
 from igdefense.verdicts.run import Run
@@ -36,7 +37,8 @@ PublishedOption = Annotated[
     typer.Option(
         metavar="TABLE/BASE or FILE",
         help="Published accuracies for the table's cells: 'cifar10-rn18/DAJAT RN18', or a JSON "
-        'file {"run name": {"IW-WC": 53.3, ...}}.',
+        'file {"run name": {"IW-WC": 53.3, ...}}, or a model_info file of RobustBench, whose '
+        "numbers are shown beside the first run.",
     ),
 ]
 WithOption = Annotated[
@@ -81,12 +83,13 @@ def report(
         raise SettingError(f"{out} does not end in .html; a page is an HTML file.")
     refuse_existing(out, force)
     shown = _outcomes(outcomes)
+    exhibits = [exhibit_of(folder, data_dir) for folder in _distinct(runs)]
     evidence = gather(
-        [exhibit_of(folder, data_dir) for folder in _distinct(runs)],
+        exhibits,
         probe=images_for(probe, data_dir, None) if probe else None,
         images=images,
         surface_images=surface_images,
-        published=_published(published),
+        published=read_published(published, exhibits[0].name),
         outcomes=shown,
     )
     write_page(evidence, out, title=title)
@@ -121,7 +124,7 @@ def figures(
         exhibits,
         images=0,
         surface_images=surface_images,
-        published=_published(published),
+        published=read_published(published, exhibits[0].name),
         outcomes=shown,
     )
     for path in write_prints(evidence, out, format.value):
@@ -171,12 +174,17 @@ def _outcomes(paths: list[Path] | None) -> list[Outcome]:
     return found
 
 
-def _published(given: str | None) -> Mapping[str, Mapping[str, float]] | str | None:
-    """The name of a published table and base model as it is, a file as what it holds."""
+def read_published(given: str | None, first: str) -> Mapping[str, Mapping[str, float]] | str | None:
+    """The name of a published table and base model as it is, a file as what it holds.
+
+    RobustBench's files name no run, so theirs go to the first.
+    """
     if given is None or (not given.endswith(".json") and given.partition("/")[0] in tables()):
         return given
     try:
         record = json.loads(Path(given).read_text())
+        if "clean_acc" in record:
+            return {first: ModelInfo.from_json(record, given).published}
         return {
             str(run): {str(row): float(value) for row, value in rows.items()}
             for run, rows in record.items()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from igdefense.defenses.noise import Kind, Noise
 from igdefense.defenses.saved import read_folder, write_folder
 from igdefense.errors import ModelError, OutputError, RankingError, SettingError
-from igdefense.layers import neurons_of, scale_neurons
+from igdefense.layers import neurons_of, scale_neurons, watched
 from igdefense.models.fingerprint import hash_text, identity
 from igdefense.randomness import Key
 from igdefense.rankings.ranking import Ranking
@@ -130,13 +130,16 @@ class IGDefense(nn.Module):
         noisy = self.noise.around(images, keys)
         if shared is not None:
             logits = self.model(_quick(noisy))
-            return logits.unflatten(0, (self.noise.samples, len(images))).mean(0), shared
-        states = parts.before(_joined(noisy, images)) if parts.separate else None
+            return logits.unflatten(0, (self.noise.samples, images.shape[0])).mean(0), shared
+        # One batch for both, unless somebody watches a layer and expects a row for each image.
+        together = parts.separate and not watched(self.model)
+        states = parts.before(_joined(noisy, images)) if together else None
         if isinstance(states, Tensor):  # noisy and clean inputs shared one batch
-            logits, state = parts.after(states[: len(noisy)]), states[len(noisy) :]
+            count = noisy.shape[0]  # not len(), which would fix the batch of an exported graph
+            logits, state = parts.after(states[:count]), states[count:]
         else:  # the layer cannot be cut off cleanly, or the first call found its trace to be wrong
             logits, state = self.model(noisy), parts.before(images)
-        return logits.unflatten(0, (self.noise.samples, len(images))).mean(0), state
+        return logits.unflatten(0, (self.noise.samples, images.shape[0])).mean(0), state
 
     def _masks_for(self, guess: Tensor, state: State) -> Tensor:
         activations = activations_of(state)

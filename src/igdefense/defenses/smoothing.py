@@ -39,4 +39,4 @@ class Smoothed(nn.Module):
         if self.noise.sigma == 0:
             return self.model(images)
         logits = self.model(self.noise.around(images, keys))
-        return logits.unflatten(0, (self.noise.samples, len(images))).mean(0)
+        return logits.unflatten(0, (self.noise.samples, images.shape[0])).mean(0)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -10,6 +10,7 @@ from torch import nn
 from igdefense.analysis.activation_shift import ActivationShift
 from igdefense.analysis.loss_surface import LossSurface
 from igdefense.analysis.passes import count_passes
+from igdefense.attacks.apgd import APGD
 from igdefense.attacks.attack import Attack
 from igdefense.attacks.auto_attack import AutoAttack
 from igdefense.attacks.fab import FABT
@@ -59,7 +60,7 @@ class Plan(Bench):
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(
-            bench.scale, bench.out, seed=bench.seed, workers=bench.workers, device=bench.device
+            bench.scale, bench.out, seed=bench.seed, backend=bench.backend, device=bench.device
         )
         self.__dict__ |= {"model": bench.model, "data": bench.data, "probe": bench.probe}
         self.runs: list[tuple[nn.Module, tuple[Column, ...]]] = []
@@ -124,26 +125,37 @@ def estimate(plan: Plan, bench: Bench) -> Estimate | None:
         if id(target) not in passes:
             found = count_passes(target, bench.model, images[:1])
             passes[id(target)] = found.forward + 2 * found.backward
-        column = unit[1]
-        draws = column.samples if getattr(target, "random", False) else 1
-        return passes[id(target)] * draws * _queries(column.attack)
+        return passes[id(target)] * _draws(unit, bench) * _queries(unit[1].attack)
 
     # The base's units are shared by all runs of a table: one of each is made.
     distinct = {(id(_target(unit, bench)), repr(unit[1])): unit for unit in units}.values()
     cheapest = min(distinct, key=lambda unit: (unit[1].target != "base", work(unit)))
-    column = cheapest[1]
+    column, attack = cheapest[1], _short(cheapest[1].attack)
     rng = Streams([seed_of(bench.seed, "timed", i) for i in range(len(images))])
     started = time.monotonic()
-    column.attack(quicker(_target(cheapest, bench), images), images, labels, rng=rng)
+    attack(quicker(_target(cheapest, bench), images), images, labels, rng=rng)
     elapsed = time.monotonic() - started
-    for_each = elapsed / (work(cheapest) * len(images))
-    seconds += for_each * sum(map(work, distinct)) * len(bench.data) / bench.workers
-    unit = f"{column.name} on {len(images)} images"
+    share = _queries(attack) / _queries(column.attack) / _draws(cheapest, bench)
+    for_each = elapsed / (share * work(cheapest) * len(images))
+    seconds += for_each * sum(map(work, distinct)) * len(bench.data) / bench.backend.size()
+    unit = f"{type(attack).__name__} of {column.name} on {len(images)} images"
     return Estimate(seconds, unit, elapsed, len(plan.runs), len(plan.rankings))
 
 
 def _target(unit: tuple[nn.Module, Column], bench: Bench) -> nn.Module:
     return bench.model if unit[1].target == "base" else unit[0]
+
+
+def _draws(unit: tuple[nn.Module, Column], bench: Bench) -> int:
+    """How often an attack asks a random target about one point."""
+    return unit[1].samples if getattr(_target(unit, bench), "random", False) else 1
+
+
+def _short(attack: Attack) -> Attack:
+    """Of attacks in a row the first; and APGD so that it goes all its steps on every image."""
+    if isinstance(attack, AutoAttack):
+        return _short(attack.attacks[0])
+    return replace(attack, best="strict", restarts=1) if isinstance(attack, APGD) else attack
 
 
 def _ranking_seconds(bench: Bench, method: str, layer: str, per_class: int | None) -> float:

@@ -11,6 +11,7 @@ from igdefense.verdicts.accuracies import Accuracies
 from igdefense.verdicts.curve import Curve
 from igdefense.verdicts.diagnostics import in_words
 from igdefense.verdicts.difference import Difference, compare_accuracies, differences_table
+from igdefense.verdicts.frame import run_frame
 from igdefense.verdicts.record import accuracies_to_json, verdict_from_json, verdict_to_json
 from igdefense.verdicts.table import aligned, cells, headline, heads
 from igdefense.verdicts.verdict import Verdict
@@ -105,6 +106,10 @@ class Run:
         notes += [CASCADE] * (cascade and self.worst_case.random)
         notes += [NO_BASE] * (cascade and s.get("base") not in (None, s.get("defense")))
         return "\n".join(parts + [""] * bool(notes) + [f"* {note}" for note in notes])
+
+    def frame(self) -> Any:
+        """The table as a pandas one, with a row for clean, each attack and IW-WC."""
+        return run_frame(self.clean, self.verdicts, self.worst_case, self.seconds)
 
     def _rows(self) -> list[list[str]]:
         worst, draws = self.worst_case, self.clean.fresh.shape[1]

@@ -1,6 +1,7 @@
 """Verdict: which images stay right under an attack, draw by draw."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool
@@ -69,6 +70,12 @@ class Verdict:
     @property
     def complete(self) -> bool:
         return bool(self.tested.all())
+
+    def frame(self) -> Any:
+        """A pandas table with a row for each image (extra `pandas`)."""
+        from igdefense.verdicts.frame import verdict_frame  # noqa: PLC0415  (it reads verdicts)
+
+        return verdict_frame(self)
 
     def __repr__(self) -> str:
         return f"Verdict({self.attack}: {self.share} % of {len(self.robust)})"

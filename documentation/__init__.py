@@ -1,0 +1,1 @@
+"""What makes the documentation: hooks of its build, and the scripts behind its pictures."""
