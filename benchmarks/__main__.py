@@ -23,6 +23,7 @@ from benchmarks.penultimate import penultimate
 from benchmarks.row import Row
 from benchmarks.scale import scale
 from benchmarks.soft_wpmi import soft_wpmi, soft_wpmi_memory
+from benchmarks.spread import spread
 from igdefense import __version__
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
@@ -35,6 +36,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "soft-wpmi-memory": soft_wpmi_memory,
     "evaluation": evaluation,
     "autoattack": autoattack,
+    "spread": spread,
     "scale": scale,
 }
 

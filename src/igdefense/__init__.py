@@ -33,6 +33,8 @@ from igdefense.defenses.rivals.head import Head, shipped_head
 from igdefense.defenses.rivals.sodef import SODEF
 from igdefense.deploy.exporting import Export, export
 from igdefense.deploy.exported import Exported, load_exported
+from igdefense.running.local import Local
+from igdefense.running.ray import Ray
 from igdefense.verdicts.verdict import Verdict
 from igdefense.verdicts.difference import Difference
 from igdefense.verdicts.curve import Curve
@@ -74,12 +76,14 @@ __all__ = [
     "IGDefenseError",
     "Layer",
     "LayeredDefense",
+    "Local",
     "LossSurface",
     "Member",
     "ModelInfo",
     "Outcome",
     "Probed",
     "Ranking",
+    "Ray",
     "Run",
     "Smoothed",
     "Split",

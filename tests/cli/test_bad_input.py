@@ -238,3 +238,22 @@ def test_a_setting_of_the_defense_outside_its_range_is_refused(
 def test_a_tolerance_above_one_is_refused(ranking: str, refused: Refused) -> None:
     end = ("--ranking", ranking, "--data", "data.npz", "--tolerance", "5")
     assert "tolerance = 5" in refused("tune", CNN, *end)
+
+
+@pytest.mark.parametrize("option", [("--address", "auto"), ("--gpus-per-worker", 1)])
+def test_options_of_ray_are_refused_without_it(
+    option: tuple[str, object], refused: Refused
+) -> None:
+    message = refused("rank", CNN, *RANK, *option)
+    assert f"{option[0]} has no effect here: it is for --backend ray" in message
+
+
+def test_a_random_ranking_is_not_spread(refused: Refused) -> None:
+    message = refused("rank", CNN, *RANK, "--method", "random", "--workers", 2)
+    assert "--workers has no effect here: a random ranking is no work" in message
+
+
+def test_no_cluster_at_the_address_is_one_sentence(refused: Refused) -> None:
+    message = refused("rank", CNN, *RANK, "--backend", "ray", "--address", "127.0.0.1:1")
+    assert "No Ray cluster answers at '127.0.0.1:1'" in message
+    assert "`ray start --head`" in message

@@ -9,6 +9,16 @@ import typer
 
 from igdefense.attacks.threat import Linf
 from igdefense.cli.app import app
+from igdefense.cli.backends import (
+    AddressOption,
+    BackendName,
+    BackendOption,
+    CpusOption,
+    GpusOption,
+    StoreOption,
+    WorkersOption,
+    backend_for,
+)
 from igdefense.cli.cd_ir import EncoderOption
 from igdefense.cli.judged import (
     HEAD,
@@ -126,7 +136,11 @@ def evaluate(
     samples: SamplesOption = 1,
     temperature: TemperatureOption = "0.01",  # type: ignore[assignment]
     seed: SeedOption = 0,
-    workers: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
+    workers: WorkersOption = 1,
+    backend: BackendOption = BackendName.LOCAL,
+    address: AddressOption = "auto",
+    gpus_per_worker: GpusOption = None,
+    cpus_per_worker: CpusOption = 1,
     batch_size: Annotated[
         int, typer.Option(help="Images in a unit of work; results do not depend on it.")
     ] = 32,
@@ -144,9 +158,7 @@ def evaluate(
         list[str] | None,
         typer.Option(help="Override a budget, NAME=N: steps, restarts, rays_queries, eot..."),
     ] = None,
-    store: Annotated[
-        Path | None, typer.Option(help="Folder of finished units; .store beside --out.")
-    ] = None,
+    store: StoreOption = None,
     force_ranking: ForceRankingOption = False,
     hedge_variant: HedgeVariantOption = HedgeVariant.AUTHORS,
     inner_steps: InnerStepsOption = None,
@@ -163,6 +175,8 @@ def evaluate(
     --workers 2 --out runs/lo-ir`
 
     Example: `igd evaluate embedded --keep 16 --suite quick --n 24 --curves 24 --out runs/look`
+
+    Example: `igd evaluate embedded --keep 16 --backend ray --store s3://bucket/igd --out runs/far`
     """
     recipe: dict[str, Any] = {
         **{"model": model, "arch": arch, "mean": mean, "std": std},
@@ -180,6 +194,7 @@ def evaluate(
     check_options(ctx, defense.value)
     if defense is not Defense.CD_IR and not (defense is Defense.LO_IR and suite in EXPERT):
         refuse_given(ctx, ("encoder",), f"the defense is {defense.value}")
+    where = backend_for(ctx, backend, workers, address, gpus_per_worker, cpus_per_worker)
     budgets = budget_from(budget or [])
     columns_of(suite.value, Linf(eps), budgets)  # refuse bad settings before any work
     judged = images_for(data, data_dir, n, size)
@@ -229,7 +244,7 @@ def evaluate(
         seed=seed,
         out=out,
         store=store,
-        workers=workers,
+        backend=where,
         batch_size=batch_size,
         draws=draws,
         budget=budgets,
@@ -253,7 +268,7 @@ def evaluate(
                 seed=seed,
                 draws=draws,
                 store=store or out.parent / ".store",
-                workers=workers,
+                backend=where,
                 batch_size=batch_size,
             ),
         )

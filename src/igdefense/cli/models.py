@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from igdefense.cli.app import app
-from igdefense.cli.options import DataDirOption, ForceOption, SeedOption, images_for
+from igdefense.cli.options import DataDirOption, ForceOption, SeedOption, one_of_several
 from igdefense.errors import ModelError, OutputError
 from igdefense.models.fingerprint import weights_fingerprint
 from igdefense.models.load import load_model
@@ -87,7 +87,7 @@ def measure(
     if weights_fingerprint(model) != found["fingerprint"]:
         raise ModelError(f"{folder}/model.safetensors is not the model of {path}: train it again.")
     top, bottom = map(float, found["test"]["eps"].split("/"))
-    images = images_for(data, data_dir if data.startswith("cifar") else None, n)
+    images = one_of_several(data, data_dir, n)
     measured = measure_autoattack(
         model, images, folder / "autoattack", eps=top / bottom, seed=seed, workers=workers
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from igdefense.data.data import Data
-from igdefense.data.datasets import load_data
+from igdefense.data.datasets import ROOTED, load_data
 from igdefense.errors import DataError, SettingError
 
 
@@ -108,7 +108,7 @@ def one_of_several(
     spec: str, data_dir: Path | None, n: int | None = None, size: int | None = None
 ) -> Data:
     """As `images_for`, where --data-dir and --size are for some of several data sets only."""
-    root = data_dir if spec.startswith("cifar10:") else None
+    root = data_dir if spec.partition(":")[0] in ROOTED else None
     return load_data(spec, root=root, n=n, size=size if spec.startswith("folder:") else None)
 
 

@@ -8,6 +8,15 @@ import torch
 import typer
 
 from igdefense.cli.app import app
+from igdefense.cli.backends import (
+    AddressOption,
+    BackendName,
+    BackendOption,
+    CpusOption,
+    GpusOption,
+    WorkersOption,
+    backend_for,
+)
 from igdefense.cli.cd_ir import (
     CD_IR_OPTIONS,
     CacheOption,
@@ -53,6 +62,9 @@ from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.rankings.net_dissect import net_dissect
 from igdefense.rankings.prompts import BARE
 from igdefense.rankings.ranking import Ranking
+from igdefense.running.local import Local
+
+SPREAD = ("workers", "backend")
 
 
 class Method(StrEnum):
@@ -156,6 +168,11 @@ def rank(
     n: CountOption = None,
     size: SizeOption = None,
     batch_size: BatchOption = 100,
+    workers: WorkersOption = 1,
+    backend: BackendOption = BackendName.LOCAL,
+    address: AddressOption = "auto",
+    gpus_per_worker: GpusOption = None,
+    cpus_per_worker: CpusOption = 1,
     seed: SeedOption = 0,
     force: ForceOption = False,
 ) -> None:
@@ -173,6 +190,7 @@ def rank(
     for path in outputs.values() or (out,):
         refuse_existing(path, force)
     _refuse_idle(ctx, method, of)
+    where = backend_for(ctx, backend, workers, address, gpus_per_worker, cpus_per_worker)
     net = load_model(model, arch, mean=channels(mean), std=channels(std), folder=model_dir)
     if of is not None:
         _save(inverted(Ranking.load(of, net)), out)
@@ -197,6 +215,7 @@ def rank(
             top_k=top_k,
             batch_size=batch_size,
             cache=cache_at(cache),
+            backend=where,
         )
         for name, ranking in rankings.items():
             _save(ranking, outputs.get(name, out))
@@ -212,9 +231,17 @@ def rank(
                 quantile=quantile,
                 masks=read_masks(masks)[:n] if masks else None,
                 batch_size=batch_size,
+                backend=where,
             )
         else:
-            ranking = leave_one_out(net, probe, name, change=change.value, batch_size=batch_size)
+            ranking = leave_one_out(
+                net,
+                probe,
+                name,
+                change=change.value,
+                batch_size=batch_size,
+                backend=None if where == Local() else where,  # alone, progress neuron by neuron
+            )
             ranking = inverted(ranking) if method is Method.INVERTED else ranking
         _save(ranking, outputs.get(name, out))
 
@@ -227,7 +254,7 @@ def _save(ranking: Ranking, path: Path) -> None:
 def _refuse_idle(ctx: typer.Context, method: Method, of: Path | None) -> None:
     """Refuse what another method would need."""
     if of is not None and method is Method.INVERTED:
-        idle = ("layer", "change", "data", "data_dir", "n", "size", "batch_size")
+        idle = ("layer", "change", "data", "data_dir", "n", "size", "batch_size", *SPREAD)
         refuse_given(ctx, idle, "--of names a finished ranking")
     if method is not Method.INVERTED:
         refuse_given(ctx, ("of",), "only --method inverted reads a ranking")
@@ -238,5 +265,7 @@ def _refuse_idle(ctx: typer.Context, method: Method, of: Path | None) -> None:
         refuse_given(ctx, ("change",), why)
     if method is not Method.CD_IR:
         refuse_given(ctx, CD_IR_OPTIONS, "they are settings of --method cd-ir")
+    if method is Method.RANDOM:
+        refuse_given(ctx, SPREAD, "a random ranking is no work")
     if method is not Method.RANDOM:
         refuse_given(ctx, ("seed",), f"{method.value} draws no random numbers")

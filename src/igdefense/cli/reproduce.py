@@ -7,6 +7,16 @@ from typing import Annotated
 import typer
 
 from igdefense.cli.app import app
+from igdefense.cli.backends import (
+    AddressOption,
+    BackendName,
+    BackendOption,
+    CpusOption,
+    GpusOption,
+    StoreOption,
+    WorkersOption,
+    backend_for,
+)
 from igdefense.cli.options import SeedOption
 from igdefense.errors import SettingError
 from igdefense.paper.missing import device_for
@@ -23,6 +33,7 @@ class ScaleName(StrEnum):
 
 @app.command()
 def reproduce(
+    ctx: typer.Context,
     name: Annotated[
         str | None, typer.Argument(help="A table or figure; `--list` names them.")
     ] = None,
@@ -48,7 +59,12 @@ def reproduce(
         str | None, typer.Option(help="SODEF's head for that model, from `igd train sodef`.")
     ] = None,
     n: Annotated[int | None, typer.Option("--n", min=1, help="First N images only.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
+    workers: WorkersOption = 1,
+    backend: BackendOption = BackendName.LOCAL,
+    address: AddressOption = "auto",
+    gpus_per_worker: GpusOption = None,
+    cpus_per_worker: CpusOption = 1,
+    store: StoreOption = None,
     device: Annotated[
         str | None,
         typer.Option(help="cpu, cuda, cuda:1; at the scale paper a GPU if there is one."),
@@ -84,8 +100,15 @@ def reproduce(
         sodef=sodef,
         n=n,
     )
+    where = backend_for(ctx, backend, workers, address, gpus_per_worker, cpus_per_worker)
     outcome = run(
-        name, chosen, out, seed=seed, workers=workers, device=device_for(device, chosen.name)
+        name,
+        chosen,
+        out,
+        seed=seed,
+        backend=where,
+        store=store,
+        device=device_for(device, chosen.name),
     )
     typer.echo(outcome.table())
     typer.echo(f"-> {out / name}.json")

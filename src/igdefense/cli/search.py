@@ -7,6 +7,16 @@ import typer
 
 from igdefense.attacks.threat import Linf
 from igdefense.cli.app import app
+from igdefense.cli.backends import (
+    AddressOption,
+    BackendName,
+    BackendOption,
+    CpusOption,
+    GpusOption,
+    StoreOption,
+    WorkersOption,
+    backend_for,
+)
 from igdefense.cli.cd_ir import EncoderOption
 from igdefense.cli.evaluate import ModeName, budget_from
 from igdefense.cli.options import (
@@ -35,6 +45,7 @@ BudgetOption = Annotated[
 
 @app.command()
 def search(
+    ctx: typer.Context,
     model: ModelArg,
     out: Annotated[Path, typer.Option(help="Folder of the search; the same command resumes it.")],
     validation: Annotated[
@@ -85,16 +96,18 @@ def search(
     probe: Annotated[str, typer.Option(help="Data for the rankings.")] = "embedded:probe",
     encoder: EncoderOption = "embedded",
     seed: SeedOption = 0,
-    workers: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
+    workers: WorkersOption = 1,
+    backend: BackendOption = BackendName.LOCAL,
+    address: AddressOption = "auto",
+    gpus_per_worker: GpusOption = None,
+    cpus_per_worker: CpusOption = 1,
     batch_size: Annotated[
         int, typer.Option(help="Images in a unit of work; results do not depend on it.")
     ] = 32,
     draws: Annotated[
         int, typer.Option(help="Fresh draws on which a random defense is judged besides the first.")
     ] = 10,
-    store: Annotated[
-        Path | None, typer.Option(help="Folder of finished units; .store inside --out.")
-    ] = None,
+    store: StoreOption = None,
     list_only: Annotated[
         bool, typer.Option("--list", help="Print the settings and attack nothing.")
     ] = False,
@@ -109,6 +122,7 @@ def search(
     """
     if space is not None and vary:
         raise SettingError("--space and --vary both say what to try; give one of them.")
+    where = backend_for(ctx, backend, workers, address, gpus_per_worker, cpus_per_worker)
     net = load_model(model, arch, mean=channels(mean), std=channels(std))
     grids = read_space(space) if space else varied(vary) if vary else default_space(net)
     tried = drawn(members(grids), trials, seed)
@@ -138,7 +152,7 @@ def search(
         first=first,
         store=store,
         recipe=recipe,
-        workers=workers,
+        backend=where,
         batch_size=batch_size,
         draws=draws,
     )

@@ -19,8 +19,8 @@ from igdefense.cli.options import (
     DataOption,
     ForceOption,
     SeedOption,
-    images_for,
     number,
+    one_of_several,
     refuse_given,
 )
 from igdefense.data.data import Data
@@ -143,8 +143,8 @@ def train(
         model = load_model(base, known)
         train_sodef.run(
             model,
-            images_for(data, _folder_of(data, data_dir), n),
-            images_for(test, _folder_of(test, data_dir), n_test),
+            one_of_several(data, data_dir, n),
+            one_of_several(test, data_dir, n_test),
             out,
             layer=layer,
             shape=head,
@@ -167,8 +167,8 @@ def train(
     if out.exists() and not out.is_dir():
         raise OutputError(f"{out} is a file; --out names a folder.")
     refuse_existing(card, force)
-    images = images_for(data, _folder_of(data, data_dir), n)
-    held_out = images_for(test, _folder_of(test, data_dir), n_test)
+    images = one_of_several(data, data_dir, n)
+    held_out = one_of_several(test, data_dir, n_test)
     _check_test(images, held_out)
     watchdog.split(images, seed)
 
@@ -230,11 +230,6 @@ def _recipe(name: str, eps: float, smoothing: float, steps: int | None, awp: boo
     chosen = kind(**given)
     assert isinstance(chosen, Recipe)
     return AWP(chosen) if awp else chosen
-
-
-def _folder_of(spec: str, data_dir: Path | None) -> Path | None:
-    """--data-dir is the folder of the CIFAR files, whichever of the two names needs them."""
-    return data_dir if spec.startswith("cifar") else None
 
 
 def _fresh(arch: str, images: Data, held_out: Data, seed: int) -> nn.Module:

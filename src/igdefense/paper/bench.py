@@ -33,6 +33,8 @@ from igdefense.rankings.clip_dissect import clip_dissect
 from igdefense.rankings.controls import shuffled
 from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.rankings.ranking import Ranking
+from igdefense.running.local import Local
+from igdefense.running.pool import Backend
 from igdefense.types import Images
 from igdefense.verdicts.evaluate import IMAGES, evaluate
 from igdefense.verdicts.run import RESULTS, Run
@@ -45,10 +47,18 @@ class Bench:
     """Everything a table needs, at one scale; all runs share one store under `out`."""
 
     def __init__(
-        self, scale: Scale, out: Path, *, seed: int = 0, workers: int = 1, device: str = "cpu"
+        self,
+        scale: Scale,
+        out: Path,
+        *,
+        seed: int = 0,
+        workers: int = 1,
+        backend: Backend | None = None,
+        store: str | Path | None = None,
+        device: str = "cpu",
     ) -> None:
-        self.scale, self.out, self.seed, self.workers = scale, out, seed, workers
-        self.device = device
+        self.scale, self.out, self.seed, self.device = scale, out, seed, device
+        self.backend, self.store = backend or Local(workers), store or out / "store"
         self._rankings: dict[tuple[str, str, int | None], Ranking] = {}
 
     @cached_property
@@ -98,8 +108,15 @@ class Bench:
 
     def _rank(self, method: str, probe: Data, layer: str, cache: Cache | None = None) -> Ranking:
         if method == "CD-IR":
-            return clip_dissect(self.model, probe, layer, encoder=self.scale.encoder, cache=cache)
-        return leave_one_out(self.model, probe, layer)
+            return clip_dissect(
+                self.model,
+                probe,
+                layer,
+                encoder=self.scale.encoder,
+                cache=cache,
+                backend=self.backend,
+            )
+        return leave_one_out(self.model, probe, layer, backend=self.backend)
 
     def rank_anew(
         self, method: str, layer: str | None = None, probe: Data | None = None
@@ -170,8 +187,8 @@ class Bench:
             seed=self.seed,
             budget=budget,
             out=folder,
-            store=self.out / "store",
-            workers=self.workers,
+            store=self.store,
+            backend=self.backend,
             name=name,
         )
 

@@ -60,7 +60,7 @@ class Plan(Bench):
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(
-            bench.scale, bench.out, seed=bench.seed, workers=bench.workers, device=bench.device
+            bench.scale, bench.out, seed=bench.seed, backend=bench.backend, device=bench.device
         )
         self.__dict__ |= {"model": bench.model, "data": bench.data, "probe": bench.probe}
         self.runs: list[tuple[nn.Module, tuple[Column, ...]]] = []
@@ -137,7 +137,7 @@ def estimate(plan: Plan, bench: Bench) -> Estimate | None:
     elapsed = time.monotonic() - started
     share = _queries(attack) / _queries(column.attack) / _draws(cheapest, bench)
     for_each = elapsed / (share * work(cheapest) * len(images))
-    seconds += for_each * sum(map(work, distinct)) * len(bench.data) / bench.workers
+    seconds += for_each * sum(map(work, distinct)) * len(bench.data) / bench.backend.size()
     unit = f"{type(attack).__name__} of {column.name} on {len(images)} images"
     return Estimate(seconds, unit, elapsed, len(plan.runs), len(plan.rankings))
 

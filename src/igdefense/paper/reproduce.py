@@ -13,6 +13,7 @@ from igdefense.paper.estimate import Plan, estimate
 from igdefense.paper.missing import advice, missing
 from igdefense.paper.outcome import Outcome, Row
 from igdefense.paper.scale import Scale
+from igdefense.running.pool import Backend
 from igdefense.verdicts.statistics import Share
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,8 @@ def reproduce(
     *,
     seed: int = 0,
     workers: int = 1,
+    backend: Backend | None = None,
+    store: str | Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
     """Run one table or figure; `OUT/NAME.json` holds it, and the same call resumes.
@@ -68,7 +71,9 @@ def reproduce(
         raise SettingError(
             f"The paper has no {name!r}; `igd reproduce --list` names {', '.join(EXPERIMENTS)}."
         )
-    bench = Bench(scale, out, seed=seed, workers=workers, device=device)
+    bench = Bench(
+        scale, out, seed=seed, workers=workers, backend=backend, store=store, device=device
+    )
     lacking, hint = missing(name, bench), advice(name, bench)
     if lacking:
         told = "; ".join([*lacking, *([hint] if hint else [])])

@@ -14,7 +14,7 @@ from igdefense.errors import ModelError, SettingError
 from igdefense.layers import reading
 from igdefense.models.check import check_model
 from igdefense.models.fingerprint import weights_fingerprint
-from igdefense.progress import track
+from igdefense.rankings.batches import Probing
 from igdefense.rankings.cache import Cache, default_folder
 from igdefense.rankings.encoders.encoder import Encoder, load_encoder
 from igdefense.rankings.maps import averages
@@ -31,6 +31,7 @@ from igdefense.rankings.similarities import (
     soft_wpmi,
     wpmi,
 )
+from igdefense.running.pool import Backend
 
 __all__ = [
     "clip_dissect",
@@ -56,6 +57,7 @@ def clip_dissect(
     top_k: int | None = None,
     batch_size: int = 100,
     cache: Cache | None = None,
+    backend: Backend | None = None,
     progress: bool | None = None,
 ) -> Ranking:
     """Rank a layer by how well its neurons' activations fit the class names (arXiv:2409.15190).
@@ -77,6 +79,7 @@ def clip_dissect(
         top_k=top_k,
         batch_size=batch_size,
         cache=cache,
+        backend=backend,
         progress=progress,
     )
     return rankings[layer]
@@ -95,6 +98,7 @@ def clip_dissect_layers(
     top_k: int | None = None,
     batch_size: int = 100,
     cache: Cache | None = None,
+    backend: Backend | None = None,
     progress: bool | None = None,
 ) -> dict[str, Ranking]:
     """As `clip_dissect`, for several layers from one pass of the model over the data."""
@@ -105,9 +109,9 @@ def clip_dissect_layers(
     probes = _outputs(model, layers, data.images[:2].to(_device(model)))
     loaded = load_encoder(encoder) if isinstance(encoder, str) else encoder
     store = cache or Cache(default_folder())
-    cosines = _cosines(loaded, data, names, templates, batch_size, store, progress)
+    cosines = _cosines(loaded, data, names, templates, batch_size, store, backend, progress)
     fingerprint = weights_fingerprint(model)
-    found = _activations(model, fingerprint, probes, data, batch_size, store, progress)
+    found = _activations(model, fingerprint, probes, data, batch_size, store, backend, progress)
     _warn(names, similarity, top_k, len(data))
     told = {"similarity": similarity, **settings, "templates": "|".join(templates)}
     provenance = {
@@ -133,6 +137,7 @@ def _cosines(
     templates: Sequence[str],
     batch_size: int,
     cache: Cache,
+    backend: Backend | None,
     progress: bool | None,
 ) -> Cosines:
     """P, from the cache, or from the images' embeddings there, or from the images."""
@@ -143,9 +148,9 @@ def _cosines(
         prompts = embedded(encoder, names, templates)
         embeddings = cache.get("embeddings", *origin)
         if embeddings is None:
-            count = -(-len(data) // batch_size)
-            batches = track(data.batches(batch_size), "CD-IR, encoder", progress, total=count)
-            embeddings = torch.cat([encoder.images(images).float().cpu() for images, _ in batches])
+            probing = Probing(encoder, data, batch_size)
+            batches = probing.each(embeddings_of_batch, "CD-IR, encoder", backend, progress)
+            embeddings = torch.cat(list(batches))
             cache.put(embeddings, "embeddings", *origin)
         cosines = embeddings @ prompts.T
         if not cosines.isfinite().all():
@@ -161,6 +166,7 @@ def _activations(
     data: Data,
     batch_size: int,
     cache: Cache,
+    backend: Backend | None,
     progress: bool | None,
 ) -> dict[str, Averages]:
     """Every layer's mean activations, from the cache or from one pass for all that are missing."""
@@ -177,10 +183,9 @@ def _activations(
     missing = [layer for layer in keys if layer not in found]
     if missing:
         parts: dict[str, list[Tensor]] = {layer: [] for layer in missing}
-        count = -(-len(data) // batch_size)
-        batches = track(data.batches(batch_size), "CD-IR, activations", progress, total=count)
-        for images, _ in batches:
-            for layer, some in _outputs(model, missing, images.to(_device(model))).items():
+        probing = Probing(model, data, batch_size, missing)
+        for outputs in probing.each(outputs_of_batch, "CD-IR, activations", backend, progress):
+            for layer, some in outputs.items():
                 parts[layer].append(some)
         for layer, some_parts in parts.items():
             found[layer] = torch.cat(some_parts)
@@ -188,6 +193,18 @@ def _activations(
                 raise ModelError(f"The activations of {layer!r} are NaN or infinite somewhere.")
             cache.put(found[layer], "activations", data.fingerprint, *keys[layer])
     return found
+
+
+def embeddings_of_batch(probing: Probing, start: int) -> Tensor:
+    """What the encoder makes of a batch, as a unit of work."""
+    embeddings: Tensor = probing.model.images(probing.batch(start)[0])
+    return embeddings.float().cpu()
+
+
+@torch.no_grad()
+def outputs_of_batch(probing: Probing, start: int) -> dict[str, Averages]:
+    """The mean activations of a batch at each layer, as a unit of work."""
+    return _outputs(probing.model, probing.about, probing.batch(start)[0])
 
 
 def _outputs(model: nn.Module, layers: Sequence[str], images: Tensor) -> dict[str, Averages]:

@@ -1,5 +1,6 @@
 """LO-IR: a neuron matters to a class as much as the class's logit falls without it."""
 
+import itertools
 import logging
 from collections.abc import Iterator
 from typing import Literal
@@ -14,8 +15,10 @@ from igdefense.layers import neuron_axis, neurons_of
 from igdefense.models.check import check_model
 from igdefense.models.fingerprint import weights_fingerprint
 from igdefense.progress import track
+from igdefense.rankings.batches import Probing
 from igdefense.rankings.head import AffineHead
 from igdefense.rankings.ranking import Ranking
+from igdefense.running.pool import Backend
 from igdefense.split import Split, activations_of, split, with_activations
 from igdefense.types import Images, Labels
 
@@ -31,20 +34,25 @@ def leave_one_out(
     *,
     change: Change = "signed",
     batch_size: int = 100,
+    backend: Backend | None = None,
     progress: bool | None = None,
 ) -> Ranking:
     """Rank a layer by the mean of `f_c(x) - f_c^[j](x)` over the images of class c.
 
     `change="absolute"` averages the size of the change instead, as the released code does.
     Both equal masking each neuron and running the network again, to float tolerance. Where the
-    rest of the network is affine (pooling, linear), one forward pass ranks every neuron.
+    rest of the network is affine (pooling, linear), one forward pass ranks every neuron. On a
+    `backend` each batch is a unit of work, and the ranking is the same.
     """
     if change not in ("signed", "absolute"):
         raise SettingError(f"change = {change!r}; expected 'signed' or 'absolute'.")
     classes = check_model(model, data.images[:2])
     _check_classes(data, classes)
-    parts = split(model, layer)
-    changes = _changes(parts, data, batch_size, progress)
+    if backend is None:
+        changes = _changes(split(model, layer), data, batch_size, progress)
+    else:
+        probing = Probing(model, data, batch_size, layer)
+        changes = probing.each(change_of_batch, f"LO-IR at {layer}", backend, progress)
     sums = counts = None
     for change_of_label, labels in changes:  # (images, neurons), in each image's own class
         if sums is None or counts is None:
@@ -71,23 +79,44 @@ def _changes(
 ) -> Iterator[tuple[Tensor, Labels]]:
     """For each batch, how the logit of each image's own class falls without each neuron."""
     device = _device(parts.model)
-    first = activations_of(parts.before(data.images[:2].to(device)))
     batches = (
         (images.to(device), labels.to(device)) for images, labels in data.batches(batch_size)
     )
     count = -(-len(data) // batch_size)
     what = f"LO-IR at {parts.layer}"
-    head = AffineHead.of(parts, first) if parts.affine else None
-    if head is not None and _agrees(head, parts, data.images[:2].to(device)):
+    head = _head(parts, data.images[:2].to(device))
+    if head is not None:
         for images, labels in track(batches, what, progress, total=count):
             yield head.contributions(activations_of(parts.before(images)), labels), labels
         return
     log.info("The part after %r is not affine: masking each neuron in turn.", parts.layer)
-    neurons = neurons_of(first)
+    neurons = neurons_of(activations_of(parts.before(data.images[:2].to(device))))
     bar = iter(track(range(count * neurons), what, progress))
     for images, labels in batches:
         yield _masked_in_turn(parts, images, labels, bar), labels
     next(bar, None)  # closes the bar
+
+
+@torch.no_grad()
+def change_of_batch(probing: Probing, start: int) -> tuple[Tensor, Labels]:
+    """One batch of the same, as a unit of work."""
+    parts: Split = probing.once("split", lambda: split(probing.model, probing.about))
+    images, labels = probing.batch(start)
+    some = probing.data.images[:2].to(images.device)
+    head = probing.once("head", lambda: _head(parts, some))
+    if head is None:
+        fallen = _masked_in_turn(parts, images, labels, itertools.repeat(0))
+    else:
+        fallen = head.contributions(activations_of(parts.before(images)), labels)
+    return fallen.cpu(), labels.cpu()
+
+
+def _head(parts: Split, images: Images) -> AffineHead | None:
+    """The closed form, where there is one."""
+    if not parts.affine:
+        return None
+    head = AffineHead.of(parts, activations_of(parts.before(images)))
+    return head if _agrees(head, parts, images) else None
 
 
 def _masked_in_turn(parts: Split, images: Images, labels: Labels, bar: Iterator[int]) -> Tensor:

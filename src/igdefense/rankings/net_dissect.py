@@ -12,10 +12,12 @@ from igdefense.data.data import Data
 from igdefense.errors import DataError, SettingError
 from igdefense.models.check import check_model
 from igdefense.models.fingerprint import weights_fingerprint
-from igdefense.rankings.maps import Maps, maps_of, stream
+from igdefense.rankings.batches import Probing
+from igdefense.rankings.maps import Maps, maps_of
 from igdefense.rankings.ranking import Ranking
 from igdefense.rankings.tail import Tail
-from igdefense.split import split
+from igdefense.running.pool import Backend
+from igdefense.split import Split, activations_of, split
 from igdefense.types import Labels
 
 PixelClasses = Int[Tensor, "images height width"]  # -1 where a pixel belongs to no class
@@ -31,6 +33,7 @@ def net_dissect(
     quantile: float = 0.005,
     masks: PixelClasses | None = None,
     batch_size: int = 100,
+    backend: Backend | None = None,
     progress: bool | None = None,
 ) -> Ranking:
     """Rank a layer by intersection over union of neurons and classes (arXiv:1704.05796).
@@ -44,27 +47,19 @@ def net_dissect(
         raise SettingError(f"quantile = {quantile:g}; expected a share between 0 and 1.")
     classes = check_model(model, data.images[:2])
     area = _class_area(data, masks, classes)
-    parts = split(model, layer)
-    tail: Tail | None = None
     what = f"NetDissect at {layer}"
-    for start, activations in stream(parts, data, batch_size, f"{what}, thresholds", progress):
-        maps = maps_of(activations)
-        tail = tail or Tail(quantile, len(data) * maps.shape[2] * maps.shape[3])
-        tail.add(start, maps)
+    probing = Probing(model, data, batch_size, (layer, quantile))
+    tail: Tail | None = None
+    for some in probing.each(tail_of_batch, f"{what}, thresholds", backend, progress):
+        tail = some.after(tail)
     assert tail is not None
     thresholds = tail.thresholds
     both = area.new_zeros(classes, len(thresholds))  # pixels of the class and of the neuron
     active = area.new_zeros(len(thresholds))
-    for start, activations in stream(parts, data, batch_size, f"{what}, overlaps", progress):
-        maps = maps_of(activations)
-        labels = data.labels[start : start + len(maps)]
-        pixels = None if masks is None else masks[start : start + len(maps)]
-        step = max(1, CHUNK // (len(maps) * data.images.shape[2] * data.images.shape[3]))
-        for first in range(0, len(thresholds), step):
-            some = slice(first, first + step)
-            on = _active(maps[:, some], thresholds[some], data.images.shape[2:])
-            active[some] += on.sum((0, 2, 3)).to(active)
-            _add_overlap(both[:, some], on, labels, pixels)
+    probing = Probing(model, data, batch_size, (layer, thresholds, masks, classes))
+    for joint, mine in probing.each(overlap_of_batch, f"{what}, overlaps", backend, progress):
+        both += joint
+        active += mine
     scores = both / (area[:, None] + active - both)
     provenance = {
         "method": "NetDissect",
@@ -75,6 +70,41 @@ def net_dissect(
         "version": __version__,
     }
     return Ranking(layer, scores.float(), provenance)
+
+
+@torch.no_grad()
+def tail_of_batch(probing: Probing, start: int) -> Tail:
+    """The largest activations of a batch, as a unit of work."""
+    layer, quantile = probing.about
+    maps = _maps(probing, layer, start)
+    tail = Tail(quantile, len(probing.data) * maps.shape[2] * maps.shape[3])
+    tail.add(start, maps)
+    return tail
+
+
+@torch.no_grad()
+def overlap_of_batch(probing: Probing, start: int) -> tuple[Tensor, Tensor]:
+    """Pixels of both class and neuron, and of each neuron, in a batch, as a unit of work."""
+    layer, thresholds, masks, classes = probing.about
+    maps = _maps(probing, layer, start)
+    labels = probing.data.labels[start : start + len(maps)]
+    pixels = None if masks is None else masks[start : start + len(maps)]
+    height, width = probing.data.images.shape[2:]
+    thresholds = thresholds.to(maps.device)
+    both = torch.zeros(classes, len(thresholds), dtype=torch.double)
+    active = torch.zeros(len(thresholds), dtype=torch.double)
+    step = max(1, CHUNK // (len(maps) * height * width))
+    for first in range(0, len(thresholds), step):
+        some = slice(first, first + step)
+        on = _active(maps[:, some], thresholds[some], probing.data.images.shape[2:])
+        active[some] += on.sum((0, 2, 3)).to(active)
+        _add_overlap(both[:, some], on, labels, pixels)
+    return both, active
+
+
+def _maps(probing: Probing, layer: str, start: int) -> Maps:
+    parts: Split = probing.once("split", lambda: split(probing.model, layer))
+    return maps_of(activations_of(parts.before(probing.batch(start)[0])))
 
 
 def _active(maps: Maps, thresholds: Tensor, size: torch.Size) -> Tensor:

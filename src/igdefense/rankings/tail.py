@@ -43,11 +43,20 @@ class Tail:
                 ]
             )
             values = values[:, (used < self.share).to(values.device)]
-        values = values.flatten(1)
-        self.seen += values.shape[1]
+        self.seen += values.flatten(1).shape[1]
+        self._take(values.flatten(1))
+
+    def after(self, earlier: "Tail | None") -> "Tail":
+        """This tail and an earlier one of the same stream, taken together."""
+        if earlier is not None and earlier.largest is not None:
+            self.seen += earlier.seen
+            self._take(earlier.largest)
+        return self
+
+    def _take(self, values: Tensor) -> None:
         if self.largest is not None:
             values = torch.cat([self.largest, values], dim=1)
-        self.largest = values.topk(min(self.room, values.shape[1]), dim=1).values
+        self.largest = values.topk(min(self.room, values.shape[1]), dim=1).values.cpu()
 
     @property
     def thresholds(self) -> Float[Tensor, " neurons"]:

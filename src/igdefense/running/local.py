@@ -4,40 +4,64 @@ import multiprocessing
 import os
 import pickle
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic
 
 import torch
 
-from igdefense.errors import IGDefenseError, SettingError
-
-Shared = TypeVar("Shared")
-Task = TypeVar("Task")
-Result = TypeVar("Result")
+from igdefense.errors import SettingError
+from igdefense.running.pool import Job, Logged, Result, Shared, Task, Watch, WorkerError
 
 _shared: Any = None  # in a worker: what every task needs, sent once
 
 
-class WorkerError(IGDefenseError):
-    """A worker process that died."""
+@dataclass(frozen=True)
+class Local:
+    """This machine: this process alone, or so many others."""
+
+    workers: int = 1
+    far: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise SettingError(f"workers = {self.workers}; at least 1 is needed.")
+
+    def size(self) -> int:
+        return self.workers
+
+    def __enter__(self) -> "Local":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing is kept between jobs."""
+
+    def pool(
+        self, job: Job[Any, Task, Result], watch: Watch | None = None
+    ) -> "Workers[Any, Task, Result]":
+        return Workers(job, workers=self.workers, watch=watch)
 
 
 class Workers(Generic[Shared, Task, Result]):
-    """`function(shared, task)` for many tasks, in any order, in rounds.
+    """The tasks of a job, the big ones first, in rounds.
 
     With several workers each is a fresh process with its share of this machine's threads; they
     start with the first tasks and live until the `with` block ends.
     """
 
     def __init__(
-        self, function: Callable[[Shared, Task], Result], shared: Shared, *, workers: int = 1
+        self, job: Job[Shared, Task, Result], *, workers: int = 1, watch: Watch | None = None
     ) -> None:
-        if workers < 1:
-            raise SettingError(f"workers = {workers}; at least 1 is needed.")
-        self.function, self.shared, self.workers = function, shared, workers
+        self.job, self.workers, self.watch = job, workers, watch or Logged()
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> "Workers[Shared, Task, Result]":
@@ -60,17 +84,28 @@ class Workers(Generic[Shared, Task, Result]):
         """The results of these tasks, each as soon as it is ready."""
         tasks = list(tasks)
         if self.workers == 1:
-            yield from (self.function(self.shared, task) for task in tasks)
+            for task in tasks:
+                started = time.monotonic()
+                result = self.job.function(self.job.shared, task)
+                self._tell("this process", task, time.monotonic() - started)
+                yield result
             return
+        tasks.sort(key=self.job.cost, reverse=True)
         try:
-            futures = [self._started().submit(_perform, self.function, task) for task in tasks]
+            submit = self._started().submit
+            futures = {submit(_perform, self.job.function, task): task for task in tasks}
             for future in as_completed(futures):
-                yield future.result()
+                worker, seconds, result = future.result()
+                self._tell(f"process {worker}", futures.pop(future), seconds)
+                yield result
         except BrokenProcessPool as error:
             raise WorkerError(
                 "A worker process died (killed, or out of memory). What was finished is kept: the "
                 "same command goes on from there."
             ) from error
+
+    def _tell(self, worker: str, task: Task, seconds: float) -> None:
+        self.watch.worked(worker, self.job.images(task), seconds)
 
     def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:
@@ -80,7 +115,7 @@ class Workers(Generic[Shared, Task, Result]):
                 mp_context=multiprocessing.get_context("spawn"),
                 initializer=_receive,
                 # Plain bytes for our own children: torch's shared memory does not work everywhere.
-                initargs=(pickle.dumps(self.shared), threads),
+                initargs=(pickle.dumps(self.job.shared), threads),
             )
         return self._pool
 
@@ -101,5 +136,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _perform(function: Callable[[Any, Task], Result], task: Task) -> Result:
-    return function(_shared, task)
+def _perform(function: Callable[[Any, Task], Result], task: Task) -> tuple[int, float, Result]:
+    started = time.monotonic()
+    result = function(_shared, task)
+    return os.getpid(), time.monotonic() - started, result

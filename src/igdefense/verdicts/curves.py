@@ -10,13 +10,15 @@ from igdefense.attacks.suites import Column
 from igdefense.attacks.threat import Linf
 from igdefense.data.data import Data
 from igdefense.errors import SettingError
-from igdefense.running.local import Workers
+from igdefense.running.local import Local
+from igdefense.running.pool import Backend
 from igdefense.verdicts.collect import collect
 from igdefense.verdicts.curve import Curve
 from igdefense.verdicts.display import Display
+from igdefense.verdicts.job import job_of
 from igdefense.verdicts.judge import is_random
-from igdefense.verdicts.store import Store
-from igdefense.verdicts.units import Setting, run_task, tasks
+from igdefense.verdicts.remote_store import store_at
+from igdefense.verdicts.units import Setting, tasks
 
 Point = tuple[int, int, int]  # steps, restarts, EoT draws
 
@@ -33,6 +35,7 @@ def curves(
     seed: int = 0,
     draws: int = 10,
     workers: int = 1,
+    backend: Backend | None = None,
     batch_size: int = 32,
     progress: bool | None = None,
 ) -> list[Curve]:
@@ -55,13 +58,16 @@ def curves(
     points = list(dict.fromkeys(point for line in lines.values() for point in line))
     columns = tuple(_column(point, eps) for point in points)
     setting = Setting(
-        defense, None, data, columns, seed, Store(Path(store)), draws=draws if random else 0
+        defense, None, data, columns, seed, store_at(store), draws=draws if random else 0
     )
     names = [column.name for column in columns]
     shards = []
     with Display(len(data), len(columns), progress) as display:
-        work = tasks(range(len(data)), [None, *names], batch_size, workers)
-        with Workers(run_task, setting, workers=workers) as pool:
+        where = backend or Local(workers)
+        if where.far:
+            setting.store.sign()
+        with where.pool(job_of(setting), display) as pool:
+            work = tasks(range(len(data)), [None, *names], batch_size, pool.workers)
             for shard in pool.results(work):
                 shards.append(shard)
                 if shard.task.column is not None:

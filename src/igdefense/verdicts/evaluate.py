@@ -22,14 +22,17 @@ from igdefense.files import written_whole
 from igdefense.models.check import check_classifier
 from igdefense.models.fingerprint import identity
 from igdefense.rankings.ranking import Ranking
-from igdefense.running.local import Workers
+from igdefense.running.local import Local
+from igdefense.running.pool import Backend, Pool
 from igdefense.verdicts.checks import SOME, inspect
 from igdefense.verdicts.collect import collect, collect_base, seconds_of
 from igdefense.verdicts.display import Display
+from igdefense.verdicts.job import job_of
 from igdefense.verdicts.judge import is_random
+from igdefense.verdicts.remote_store import store_at
 from igdefense.verdicts.run import Run
-from igdefense.verdicts.store import Store, image_ids
-from igdefense.verdicts.units import Setting, Shard, run_task, tasks
+from igdefense.verdicts.store import image_ids
+from igdefense.verdicts.units import Setting, Shard, Task, tasks
 
 log = logging.getLogger(__name__)
 Mode = Literal["full", "cascade"]
@@ -48,6 +51,7 @@ def evaluate(
     out: str | Path,
     store: str | Path | None = None,
     workers: int = 1,
+    backend: Backend | None = None,
     batch_size: int = 32,
     draws: int = 10,
     budget: Mapping[str, int] | None = None,
@@ -61,7 +65,8 @@ def evaluate(
 
     `full` runs every attack on every image; `cascade` runs each on the survivors of the cheaper
     ones, for IW-WC alone. Finished units of work are kept in `store` (a folder beside `out` by
-    default) and shared by all runs; the same call after an interruption goes on from there.
+    default, or an address such as s3://bucket/folder) and shared by all runs; the same call after
+    an interruption goes on from there. They run in `workers` processes here, or on a `backend`.
     A random defense is judged on one draw, as in the paper, and then on `draws` fresh ones. In
     `full` mode the base is shown the attacks made on it, to be compared with the defense.
     `suite` is a name, or columns of one's own (then `budget` is theirs, and eps their threat's).
@@ -85,16 +90,20 @@ def evaluate(
         data,
         columns,
         seed,
-        Store(Path(store or folder.parent / ".store")),
+        store_at(store or folder.parent / ".store"),
         draws=draws if is_random(defense) else 0,
         judge_base=mode == "full" and _is_rival(base, defense, columns),
     )
     suite_name = suite if isinstance(suite, str) else "own"
     settings = _settings(setting, suite_name, eps, mode, name, recipe) | {"left out": left_out}
+    where, display = backend or Local(workers), Display(len(data), len(columns), progress)
+    pool = where.pool(job_of(setting), display)
     _claim(folder, settings)
+    if where.far:
+        setting.store.sign()
     try:
-        with Display(len(data), len(columns), progress) as display:
-            shards = list(_shards(setting, mode, workers, batch_size, display))
+        with display, pool:
+            shards = list(_shards(setting, mode, pool, batch_size, display))
     except KeyboardInterrupt:
         log.warning(
             "Interrupted. Finished units are in %s; the same command resumes.", setting.store.root
@@ -229,27 +238,26 @@ def _claim(folder: Path, settings: dict[str, Any]) -> None:
 
 
 def _shards(
-    setting: Setting, mode: Mode, workers: int, batch_size: int, display: Display
+    setting: Setting, mode: Mode, pool: Pool[Task, Shard], batch_size: int, display: Display
 ) -> Iterator[Shard]:
     """Clean images first; then every column on all of them, or on those still standing."""
     labels = setting.data.labels
     everyone = range(len(setting.data))
-    with Workers(run_task, setting, workers=workers) as pool:
-        standing, margin = set[int](), dict[int, float]()
-        for shard in pool.results(tasks(everyone, [None], batch_size, workers)):
-            standing |= _right(shard, labels)
-            margin |= dict(zip(shard.task.positions, shard.margins, strict=True))
+    standing, margin = set[int](), dict[int, float]()
+    for shard in pool.results(tasks(everyone, [None], batch_size, pool.workers)):
+        standing |= _right(shard, labels)
+        margin |= dict(zip(shard.task.positions, shard.margins, strict=True))
+        yield shard
+    names = [column.name for column in setting.columns]
+    rounds = [[name] for name in names] if mode == "cascade" else [names]
+    for chosen in rounds:
+        some = sorted(standing if mode == "cascade" else everyone, key=margin.__getitem__)
+        display.skip((len(everyone) - len(some)) * len(chosen))
+        for shard in pool.results(tasks(some, chosen, batch_size, pool.workers)):
+            positions, right = shard.task.positions, _right(shard, labels)
+            display.report(str(shard.task.column), len(positions), len(positions) - len(right))
+            standing -= set(positions) - right
             yield shard
-        names = [column.name for column in setting.columns]
-        rounds = [[name] for name in names] if mode == "cascade" else [names]
-        for chosen in rounds:
-            some = sorted(standing if mode == "cascade" else everyone, key=margin.__getitem__)
-            display.skip((len(everyone) - len(some)) * len(chosen))
-            for shard in pool.results(tasks(some, chosen, batch_size, workers)):
-                positions, right = shard.task.positions, _right(shard, labels)
-                display.report(str(shard.task.column), len(positions), len(positions) - len(right))
-                standing -= set(positions) - right
-                yield shard
 
 
 def _right(shard: Shard, labels: Tensor) -> set[int]:

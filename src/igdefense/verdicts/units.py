@@ -50,6 +50,21 @@ class Setting:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_built": {}, "_units": {}}  # made again in each process
 
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """What other runs on the same base and data have, too."""
+        return self.data, self.base
+
+    def to(self, device: str) -> None:
+        """Move the models; images follow them, task by task."""
+        self.defense.to(device)
+        if self.base is not None:
+            self.base.to(device)
+
+    def arrived(self) -> None:
+        """A worker has it: is the store the same one here?"""
+        self.store.arrived()
+
     def column(self, name: str) -> Column:
         (column,) = [column for column in self.columns if column.name == name]
         return column
