@@ -13,8 +13,8 @@ columns = [
     Column(name="apgd", attack=APGD(threat=threat, steps=5)),
 ]
 
-# `local` starts a cluster of this machine; `auto`, or HOST:PORT, joins one that runs. There the store
-# must be a folder that all machines see, or an address such as s3://bucket/folder.
+# `local` starts a cluster of this machine; `auto`, or HOST:PORT, joins one that runs. There the
+# store must be a folder that all machines see, or an address such as s3://bucket/folder.
 with igd.Ray(address="local", workers=2) as cluster:
     spread = igd.evaluate(
         model,
