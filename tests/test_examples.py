@@ -12,10 +12,15 @@ FOLDER = Path(__file__).parents[1] / "examples"
 EXAMPLES = sorted(
     set(FOLDER.glob("*.py")) - set(FOLDER.glob("with_*.py"))
 )  # test_dialects has those
-NEEDS = {"timm_vit": "timm"}
+NEEDS = {"timm_vit": "timm", "cluster": "ray"}
+SLOW = ("cluster",)  # to start one
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(e, marks=[pytest.mark.slow] if e.stem in SLOW else []) for e in EXAMPLES],
+    ids=lambda path: path.stem,
+)
 def test_the_example_runs(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if example.stem in NEEDS:
         package(NEEDS[example.stem])

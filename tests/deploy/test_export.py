@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from deploy.defended_nets import NAMES, SEED, made
-from igdefense import Hedge, Smoothed, export, load_exported
+from igdefense import Hedge, Ranking, Smoothed, export, load_exported
+from igdefense.defenses.averaged import AveragedDefense
+from igdefense.defenses.layered import LayeredDefense
 from igdefense.deploy.exporting import NoiseChoice, with_noise
 from igdefense.errors import ModelError, SettingError
 from nets import make_net
@@ -105,6 +107,24 @@ def test_the_file_says_what_it_holds_and_the_defense_is_as_before(tmp_path: Path
     assert graph.about["layer"] == "last"
     with pytest.raises(ModelError, match="takes images of 3 x 8 x 8; these are 3 x 9 x 9"):
         graph(torch.rand(1, 3, 9, 9))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", ["fresh", "off"])
+def test_the_relatives_of_the_defense_keep_their_kind(noise: NoiseChoice, tmp_path: Path) -> None:
+    own, images = made("cnn")
+    first = Ranking("conv1", torch.rand(3, 6))
+    relatives = (
+        own.varied(temperature=0),
+        AveragedDefense(own.model, own.ranking, 4, sigma=0.2, samples=2),
+        LayeredDefense(own.model, [first, own.ranking], 4, sigma=0.2),
+    )
+    for number, relative in enumerate(relatives):
+        changed = with_noise(relative, noise)
+        assert type(changed) is type(relative)
+        written = export(changed, tmp_path / f"{number}.pt2", images=images)
+        assert written.difference < 1e-4
+        assert written.random == (noise == "fresh")
 
 
 def test_an_archive_is_not_opened_unless_it_is_trusted(tmp_path: Path) -> None:

@@ -29,10 +29,10 @@ class AveragedDefense(IGDefense):
         parts = self._split_at()
         state = parts.before(self.noise.around(images, keys))
         logits = parts.after(state)
-        return logits.unflatten(0, (self.noise.samples, len(images))).mean(0), state
+        return logits.unflatten(0, (self.noise.samples, images.shape[0])).mean(0), state
 
     def second_pass(self, state: State, mask: Tensor) -> Logits:
         """The mean over an image's copies; a state without noise holds one of each."""
-        copies = len(activations_of(state)) // len(mask)
+        copies = activations_of(state).shape[0] // mask.shape[0]
         logits = super().second_pass(state, mask.repeat(copies, 1))
-        return logits.unflatten(0, (copies, len(mask))).mean(0)
+        return logits.unflatten(0, (copies, mask.shape[0])).mean(0)

@@ -66,7 +66,7 @@ class LayeredDefense(IGDefense):
         self, images: Images, keys: Sequence[Key] | None, shared: Tensor | None = None
     ) -> tuple[Logits, State]:
         noisy = images if self.noise.sigma == 0 else self.noise.around(images, keys)
-        return self.model(noisy).unflatten(0, (-1, len(images))).mean(0), images
+        return self.model(noisy).unflatten(0, (-1, images.shape[0])).mean(0), images
 
     def state_of(self, images: Images) -> State:
         return images

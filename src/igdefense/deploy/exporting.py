@@ -68,7 +68,7 @@ def export(
 def with_noise(defense: IGDefense, noise: NoiseChoice) -> IGDefense:
     """The same defense with its noise drawn at each call, frozen by its seed, or left out."""
     changed: dict[str, Any] = {"sigma": 0.0} if noise == "off" else {"noise": noise}
-    return IGDefense(defense.model, defense.ranking, **(defense.settings | changed))
+    return defense.varied(**changed)
 
 
 def _format(path: Path, given: Format | None) -> Format:
