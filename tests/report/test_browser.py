@@ -173,6 +173,7 @@ def test_a_class_named_script_is_shown_and_not_run(opened: Opened) -> None:
     assert page.evaluate("window.hacked") is None
 
 
+@pytest.mark.slow
 def test_every_plot_is_saved_as_png_and_csv(opened: Opened, evidence: Evidence) -> None:
     page = opened.page
     for tab, figures in figures_of(evidence).items():
@@ -198,6 +199,7 @@ def test_the_tables_of_outcomes_are_saved_as_csv(opened: Opened) -> None:
     assert ",none,4/255,25.0 [4.6" in Path(csv.value.path()).read_text().replace('"', "")
 
 
+@pytest.mark.slow
 def test_on_paper_every_plot_fits_and_is_light(browser: Browser, page_file: Path) -> None:
     opened = Opened(browser, page_file, color_scheme="dark")
     page = opened.page
@@ -222,6 +224,7 @@ def test_nothing_is_fetched(opened: Opened) -> None:
     assert outside == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_scrolls_in_one_direction_and_follows_the_colour_scheme(
     browser: Browser, page_file: Path, scheme: str
