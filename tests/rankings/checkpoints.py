@@ -3,6 +3,7 @@
 import json
 import string
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +11,17 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from igdefense.models.adapters.foreign import import_foreign
+
 SIZE = 48
 MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.25, 0.3)
-_kept: list[object] = []  # a library lives as long as its reference
 
 
 def package(name: str) -> Any:
     """The module, or a skipped test; a torchvision built for another torch is made to import."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            pytest.importorskip("torchvision", exc_type=ImportError)
-        except RuntimeError:  # a CUDA wheel next to a CPU torch lacks two operators
-            library = torch.library.Library("torchvision", "DEF")
-            for operator in ("nms", "qnms"):
-                library.define(f"{operator}(Tensor dets, Tensor scores, float t) -> Tensor")
-            _kept.append(library)
-        return pytest.importorskip(name, reason=f"{name} is not installed: igdefense[clip]")
+    if find_spec(name) is None:
+        pytest.skip(f"{name} is not installed: igdefense[clip]")
+    return import_foreign(name)
 
 
 def open_clip_config() -> dict[str, Any]:

@@ -24,10 +24,12 @@ INSTALL = {
     "pin of timm is older than what others need)",
     "timm": "pip install 'igdefense[zoo]'",
     "torchvision": "pip install 'igdefense[zoo]'",
-    "transformers": "pip install 'igdefense[zoo]'",
-    "huggingface_hub": "pip install 'igdefense[zoo]'",
+    "transformers": "pip install 'igdefense[clip]'",
+    "open_clip": "pip install 'igdefense[clip]'",
+    "huggingface_hub": "pip install 'igdefense[clip]'",
 }
-NEEDS_TORCHVISION = ("robustbench", "timm", "transformers")
+PACKAGE = {"open_clip": "open_clip_torch"}  # where the package has another name than its module
+NEEDS_TORCHVISION = ("open_clip", "robustbench", "timm", "transformers")
 SPARE = ("autoattack", "gdown", "geotorch", "pandas", "pkg_resources", "requests", "torchdiffeq")
 _declared: list[torch.library.Library] = []  # operators live as long as their library
 
@@ -48,7 +50,8 @@ def import_foreign(name: str) -> Any:
         except ModuleNotFoundError as error:
             if error.name == root:
                 hint = INSTALL.get(root, f"pip install {root}")
-                raise ModelError(f"This needs the package {root}: {hint}.") from error
+                package = PACKAGE.get(root, root)
+                raise ModelError(f"This needs the package {package}: {hint}.") from error
             raise _unusable(root, error) from error
         except Exception as error:  # whatever a foreign package raises when it is imported
             raise _unusable(root, error) from error
@@ -61,9 +64,10 @@ def one_line(error: BaseException) -> str:
 
 
 def _unusable(package: str, error: Exception) -> ModelError:
-    return ModelError(
-        f"{package} is installed but cannot be imported ({one_line(error)}): reinstall it."
-    )
+    reason, hint = one_line(error), "reinstall it"
+    if "torchvision::" in reason:
+        hint = "its torchvision does not fit the installed torch, install the two as a pair"
+    return ModelError(f"{package} is installed but cannot be imported ({reason}): {hint}.")
 
 
 def _import_torchvision() -> None:
@@ -73,10 +77,11 @@ def _import_torchvision() -> None:
         if "torchvision::" not in str(error):
             raise
         _forget("torchvision")
-        library = torch.library.Library("torchvision", "DEF")
-        for operator in ("nms", "qnms"):
-            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        _declared.append(library)
+        if not _declared:
+            library = torch.library.Library("torchvision", "DEF")
+            for name in ("nms", "qnms"):
+                library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+            _declared.append(library)
         importlib.import_module("torchvision")
 
 

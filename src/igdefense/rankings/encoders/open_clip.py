@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from igdefense.errors import ModelError
+from igdefense.models.adapters.foreign import import_foreign, one_line
 from igdefense.models.fingerprint import hash_text, weights_fingerprint
 from igdefense.rankings.encoders.dual import Embeddings
-from igdefense.rankings.encoders.optional import import_optional, one_line, pictures
+from igdefense.rankings.encoders.pictures import pictures
 from igdefense.types import Images
 
 WEIGHT_FILES = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
@@ -48,7 +49,7 @@ class OpenClipEncoder:
     @classmethod
     def find(cls, name: str) -> "OpenClipEncoder":
         """`FOLDER` with open_clip_config.json, or `ARCHITECTURE/TAG-or-FILE`."""
-        open_clip = import_optional("open_clip", "open_clip_torch")
+        open_clip = import_foreign("open_clip")
         with _quiet():
             if Path(name).is_dir():
                 return cls._from_folder(open_clip, name)
@@ -102,7 +103,7 @@ class OpenClipEncoder:
 
 def _from_hub_cache(architecture: str, name: str, tag: dict[str, Any]) -> str:
     """The weights' file, if it was downloaded before."""
-    hub = import_optional("huggingface_hub", "open_clip_torch")
+    hub = import_foreign("huggingface_hub")
     repository, _, file = str(tag.get("hf_hub", "")).rpartition("/")
     for candidate in (file,) if file else WEIGHT_FILES:
         try:

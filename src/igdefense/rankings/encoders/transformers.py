@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from igdefense.errors import ModelError
+from igdefense.models.adapters.foreign import import_foreign, one_line
 from igdefense.models.fingerprint import hash_text, weights_fingerprint
 from igdefense.rankings.encoders.dual import Embeddings
-from igdefense.rankings.encoders.optional import import_optional, one_line, pictures
+from igdefense.rankings.encoders.pictures import pictures
 from igdefense.types import Images
 
 
@@ -40,8 +41,8 @@ class TransformersEncoder:
     @classmethod
     def find(cls, name: str) -> "TransformersEncoder":
         """A folder that `save_pretrained` wrote, or a name whose files are in the hub's cache."""
-        transformers = import_optional("transformers", "transformers")
-        import_optional("transformers.models.clip.modeling_clip", "transformers")
+        transformers = import_foreign("transformers")
+        import_foreign("transformers.models.clip.modeling_clip")
         bars = transformers.utils.logging
         shown = bars.is_progress_bar_enabled()
         bars.disable_progress_bar()
