@@ -11,7 +11,8 @@ from igdefense.files import written_whole
 from igdefense.verdicts.run import Run
 
 AUTOATTACK = "autoattack"
-ACCURACIES = ("clean_acc", "reported", "autoattack_acc", "external", "corruptions_acc")
+CORRUPTIONS = ("corruptions_acc", "corruptions_acc_3d")
+ACCURACIES = ("clean_acc", "reported", "autoattack_acc", "external", *CORRUPTIONS)
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,9 @@ class ModelInfo:
     clean_acc: float | None = None
     reported: float | None = None
     corruptions_acc: float | None = None
+    corruptions_acc_3d: float | None = None
+    corruptions_mce: str | None = None  # mean corruption errors, handed on as they are
+    corruptions_mce_3d: str | None = None
     autoattack_acc: float | None = None
     external: float | None = None
     footnote: str | None = None
