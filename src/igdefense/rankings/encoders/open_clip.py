@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from igdefense.errors import ModelError
 from igdefense.models.adapters.foreign import import_foreign, one_line
+from igdefense.models.adapters.hub import from_hub_cache
 from igdefense.models.fingerprint import hash_text, weights_fingerprint
 from igdefense.rankings.encoders.dual import Embeddings
 from igdefense.rankings.encoders.pictures import pictures
@@ -103,13 +104,10 @@ class OpenClipEncoder:
 
 def _from_hub_cache(architecture: str, name: str, tag: dict[str, Any]) -> str:
     """The weights' file, if it was downloaded before."""
-    hub = import_foreign("huggingface_hub")
     repository, _, file = str(tag.get("hf_hub", "")).rpartition("/")
-    for candidate in (file,) if file else WEIGHT_FILES:
-        try:
-            return str(hub.hf_hub_download(repository, candidate, local_files_only=True))
-        except Exception:  # not there, in one of the hub's many ways to say so
-            continue
+    found = from_hub_cache(repository, *((file,) if file else WEIGHT_FILES))
+    if found is not None:
+        return str(found)
     wanted = file or WEIGHT_FILES[0]
     raise ModelError(
         f"The weights of open_clip:{architecture}/{name} are not in the hub's cache; download "
