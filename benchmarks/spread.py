@@ -30,8 +30,7 @@ def spread(
     """One process, two processes and two Ray workers, one thread each."""
     torch.set_num_threads(1)
     os.environ.setdefault("RAY_worker_niceness", "0")  # as nice as local processes
-    probe = 10
-    steps = max(1, round(probe * seconds / _timed(Local(1), 1, images, probe)))
+    steps = max(1, round(seconds / _second_per_step(images)))
     gains, overheads = [], []
     for _ in range(rounds):
         one = _timed(Local(1), units, images, steps)
@@ -45,6 +44,12 @@ def spread(
         Row.of(f"{what}: throughput, 2 workers", "1 worker", gains, AtLeast(1.8)),
         Row.of(f"{what}: time, 2 Ray workers", "2 local processes", overheads, AtMost(1.1)),
     ]
+
+
+def _second_per_step(images: int, few: int = 10, many: int = 60) -> float:
+    """What one more step costs: a worker's first steps are slow."""
+    short, long = (_timed(Local(1), 1, images, steps) for steps in (few, many))
+    return (long - short) / (many - few)
 
 
 def _timed(backend: Backend, units: int, images: int, steps: int) -> float:

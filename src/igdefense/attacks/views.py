@@ -27,8 +27,9 @@ class View(Protocol):
         ...
 
 
-STEADY = 4
-"""Kernels round differently for other batch sizes, so batches are filled to a multiple of this."""
+STEADY, FEWEST = 4, 8
+"""Kernels round differently for other batch sizes, so batches are filled to a multiple of STEADY,
+and to FEWEST at least: matrix products of four rows or fewer have kernels of their own."""
 
 
 def steady(
@@ -52,12 +53,14 @@ def steady(
 
 
 def _rows(x: Images) -> Tensor:
-    return (torch.arange(len(x) + -len(x) % STEADY) % max(len(x), 1)).to(x.device)
+    filled = max(len(x) + -len(x) % STEADY, FEWEST) if len(x) else 0
+    return (torch.arange(filled) % max(len(x), 1)).to(x.device)
 
 
 def _filled(x: Images) -> Tensor:
-    if len(x) % STEADY:
-        x = x[_rows(x)]
+    rows = _rows(x)
+    if len(rows) > len(x):
+        x = x[rows]
     if x.device.type == "cpu":  # convolutions are faster so, and rounding must not depend on it
         x = x.contiguous(memory_format=torch.channels_last)
     return x
