@@ -199,6 +199,24 @@ def test_the_tables_of_outcomes_are_saved_as_csv(opened: Opened) -> None:
     assert ",none,4/255,25.0 [4.6" in Path(csv.value.path()).read_text().replace('"', "")
 
 
+def test_on_paper_solids_are_seen_from_above_and_pictures_are_kept(
+    browser: Browser, page_file: Path
+) -> None:
+    opened = Opened(browser, page_file)
+    page = opened.page
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    titles = page.locator("#panel-surface figure:visible").evaluate_all(
+        "all => all.map((figure) => figure.textContent.trim())"
+    )
+    assert titles
+    assert all(title.startswith("From above") for title in titles)
+    kept = page.locator(".tile").first.evaluate("tile => getComputedStyle(tile).printColorAdjust")
+    assert kept == "exact"
+    opened.context.close()
+    assert opened.wrong == []
+
+
 @pytest.mark.slow
 def test_on_paper_every_plot_fits_and_is_light(browser: Browser, page_file: Path) -> None:
     opened = Opened(browser, page_file, color_scheme="dark")

@@ -60,6 +60,8 @@ function draw(figure) {
   const { data, layout } = page.figures[figure.dataset.figure];
   const canvas = figure.querySelector(".canvas");
   figure.dataset.drawn = "yes";
+  figure.classList.toggle("solid", "scene" in layout);
+  if (printing && layout.scene) return null; // paper shows it from above: WebGL's canvas prints empty
   const copy = { data: structuredClone(data), layout: themed(layout, printing ? LIGHT : colours()) };
   if (printing) return Plotly.react(canvas, copy.data, { ...copy.layout, width: PAPER, autosize: false }, CONFIG);
   const drawn = fitted(copy, canvas.clientWidth);
