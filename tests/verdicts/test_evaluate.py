@@ -17,6 +17,7 @@ from igdefense.models.toys import ConvNet
 from igdefense.rankings.leave_one_out import leave_one_out
 from igdefense.verdicts.evaluate import evaluate
 from igdefense.verdicts.run import Run
+from igdefense.verdicts.verdict import selecting
 from igdefense.verdicts.verify import verify
 
 BUDGET = {"steps": 4, "fab_steps": 3, "square_queries": 10, "rays_queries": 30}
@@ -98,6 +99,26 @@ def test_a_cascade_has_the_worst_case_of_the_full_table(
     cascade = run(judged, data, tmp_path / "b" / "run", mode="cascade")
     assert torch.equal(full.worst_case.robust, cascade.worst_case.robust)
     assert sum(int(v.tested.sum()) for v in cascade.verdicts.values()) < 9 * 20
+
+
+def test_a_cascade_finds_for_each_image_an_attack_as_bad_as_the_full_table_has(
+    net: nn.Module, data: Data, tmp_path: Path
+) -> None:
+    unsure = Smoothed(net, sigma=0.1)
+    full = run(unsure, data, tmp_path / "a" / "run")
+    cascade = run(unsure, data, tmp_path / "b" / "run", mode="cascade")
+    lowest = [lowest_rate(each) for each in (full, cascade)]
+    assert torch.equal(*lowest)
+    assert ((0 < lowest[0]) & (lowest[0] < 1)).any()  # images that fall on some draws only
+    assert sum(int(v.tested.sum()) for v in cascade.verdicts.values()) < 9 * 20
+
+
+def lowest_rate(result: Run) -> Tensor:
+    """How often an image is right on the draws that select, under the attack worst for it."""
+    met = [result.clean, *result.verdicts.values()]
+    half = selecting(result.clean.fresh.shape[1])
+    rates = [torch.where(v.tested, v.draws[:, : half + 1].double().mean(1), 2.0) for v in met]
+    return torch.stack(rates).amin(0)
 
 
 def test_base_attacks_are_shared_between_defenses(

@@ -33,6 +33,7 @@ from igdefense.verdicts.remote_store import store_at
 from igdefense.verdicts.run import Run
 from igdefense.verdicts.store import image_ids
 from igdefense.verdicts.units import Setting, Shard, Task, tasks
+from igdefense.verdicts.verdict import selecting
 
 log = logging.getLogger(__name__)
 Mode = Literal["full", "cascade"]
@@ -64,7 +65,8 @@ def evaluate(
     survives everything.
 
     `full` runs every attack on every image; `cascade` runs each on the survivors of the cheaper
-    ones, for IW-WC alone. Finished units of work are kept in `store` (a folder beside `out` by
+    ones, for IW-WC alone: an image leaves once it is wrong on the judging draw and on all draws
+    that select its worst attack. Finished units of work are kept in `store` (a folder beside `out` by
     default, or an address such as s3://bucket/folder) and shared by all runs; the same call after
     an interruption goes on from there. They run in `workers` processes here, or on a `backend`.
     A random defense is judged on one draw, as in the paper, and then on `draws` fresh ones. In
@@ -245,7 +247,7 @@ def _shards(
     everyone = range(len(setting.data))
     standing, margin = set[int](), dict[int, float]()
     for shard in pool.results(tasks(everyone, [None], batch_size, pool.workers)):
-        standing |= _right(shard, labels)
+        standing |= _standing(shard, labels)
         margin |= dict(zip(shard.task.positions, shard.margins, strict=True))
         yield shard
     names = [column.name for column in setting.columns]
@@ -254,14 +256,24 @@ def _shards(
         some = sorted(standing if mode == "cascade" else everyone, key=margin.__getitem__)
         display.skip((len(everyone) - len(some)) * len(chosen))
         for shard in pool.results(tasks(some, chosen, batch_size, pool.workers)):
-            positions, right = shard.task.positions, _right(shard, labels)
+            positions, right = shard.task.positions, _right(shard, 0, labels)
             display.report(str(shard.task.column), len(positions), len(positions) - len(right))
-            standing -= set(positions) - right
+            standing -= set(positions) - _standing(shard, labels)
             yield shard
 
 
-def _right(shard: Shard, labels: Tensor) -> set[int]:
-    found = zip(shard.task.positions, shard.predictions[0], strict=True)
+def _standing(shard: Shard, labels: Tensor) -> set[int]:
+    """Right on the judging draw or on one that selects the worst attack.
+
+    An image that fell on the judging draw alone meets the next attacks too, since one of them may
+    be worse for it on average. The draws that report have no say in it.
+    """
+    asked = 1 + selecting(len(shard.predictions) - 1)
+    return set[int]().union(*(_right(shard, draw, labels) for draw in range(asked)))
+
+
+def _right(shard: Shard, draw: int, labels: Tensor) -> set[int]:
+    found = zip(shard.task.positions, shard.predictions[draw], strict=True)
     return {position for position, label in found if label == int(labels[position])}
 
 

@@ -22,8 +22,8 @@ RESULTS = "results.json"
 FORMAT = "igdefense-run-2"
 READABLE = ("igdefense-run-1", FORMAT)
 CASCADE = (
-    "In a cascade an image meets no more attacks once the judging draw is wrong: expected and "
-    "majority know only the attacks it met, and may be too high; --mode full asks all of them."
+    "In a cascade an image meets no more attacks once it is wrong on the judging draw and on every "
+    "draw that selects its worst attack: expected and majority know only the attacks it met."
 )
 NO_BASE = (
     "Defended minus base: the base was not asked about images that had fallen. Use --mode full, or "

@@ -16,8 +16,9 @@ def worst_case(clean: Verdict, verdicts: Sequence[Verdict]) -> Accuracies:
     on the first half of the fresh draws is judged on the second half; of equals the one that is
     worse for all images is taken. Any-of: right on all fresh draws under every attack.
 
-    In a cascade only the attacks that an image met can be chosen for it, so expected and majority
-    may be too high there; for any-of an image that fell counts as broken.
+    In a cascade only the attacks that an image met can be chosen for it. An image leaves when the
+    last one was wrong on the judging draw and all that select, so none could have a lower rate
+    there; for any-of an image that fell counts as broken.
     """
     candidates = [*verdicts, clean]
     robust = torch.stack([verdict.robust for verdict in candidates]).all(0)
