@@ -109,7 +109,7 @@ def test_a_cascade_finds_for_each_image_an_attack_as_bad_as_the_full_table_has(
     cascade = run(unsure, data, tmp_path / "b" / "run", mode="cascade")
     lowest = [lowest_rate(each) for each in (full, cascade)]
     assert torch.equal(*lowest)
-    assert ((0 < lowest[0]) & (lowest[0] < 1)).any()  # images that fall on some draws only
+    assert ((lowest[0] > 0) & (lowest[0] < 1)).any()  # images that fall on some draws only
     assert sum(int(v.tested.sum()) for v in cascade.verdicts.values()) < 9 * 20
 
 

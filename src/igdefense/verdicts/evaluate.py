@@ -66,9 +66,10 @@ def evaluate(
 
     `full` runs every attack on every image; `cascade` runs each on the survivors of the cheaper
     ones, for IW-WC alone: an image leaves once it is wrong on the judging draw and on all draws
-    that select its worst attack. Finished units of work are kept in `store` (a folder beside `out` by
-    default, or an address such as s3://bucket/folder) and shared by all runs; the same call after
-    an interruption goes on from there. They run in `workers` processes here, or on a `backend`.
+    that select its worst attack. Finished units of work are kept in `store` (a folder beside
+    `out` by default, or an address such as s3://bucket/folder) and shared by all runs; the same
+    call after an interruption goes on from there. They run in `workers` processes here, or on a
+    `backend`.
     A random defense is judged on one draw, as in the paper, and then on `draws` fresh ones. In
     `full` mode the base is shown the attacks made on it, to be compared with the defense.
     `suite` is a name, or columns of one's own (then `budget` is theirs, and eps their threat's).
