@@ -27,9 +27,9 @@ class View(Protocol):
         ...
 
 
-STEADY, FEWEST = 4, 8
+STEADY, FEWEST = 4, 12
 """Kernels round differently for other batch sizes, so batches are filled to a multiple of STEADY,
-and to FEWEST at least: matrix products of four rows or fewer have kernels of their own."""
+and to FEWEST at least: kernels for few rows are others."""
 
 
 def steady(
