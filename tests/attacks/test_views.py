@@ -39,7 +39,7 @@ def test_a_plain_module_is_seen_directly(linear: LinearNet, images: Tensor) -> N
     view = as_view(linear)
     assert isinstance(view, Direct)
     assert as_view(view) is view
-    assert torch.equal(view[torch.tensor([0])](images), linear(images))
+    assert_close(view[torch.tensor([0])](images), linear(images))
 
 
 @pytest.mark.parametrize("together", [1, 3, 4, 5, 8])
@@ -54,7 +54,7 @@ def test_keys_name_the_image_and_its_query(noisy: Noisy, images: Tensor, rng: St
     view = Keyed(noisy, rng)
     for query in range(3):
         keys = [seed_of(seed, "draw", query) for seed in rng.seeds]
-        assert torch.equal(view(images), noisy(images, keys))
+        assert_close(view(images), noisy(images, keys))
 
 
 def test_a_narrowed_view_counts_queries_together_with_the_whole(
