@@ -8,7 +8,8 @@ from torch.testing import assert_close
 from igdefense import IGDefense, Ranking, Smoothed
 from igdefense.attacks.losses import cw
 from igdefense.attacks.objective import Objective, evaluate, mean_logits, most_wrong
-from igdefense.attacks.views import FEWEST, EoT, Keyed
+from igdefense.attacks.steady import filled
+from igdefense.attacks.views import EoT, Keyed
 from igdefense.expert.relaxed import RelaxedDefense
 from igdefense.models.toys import ConvNet
 from igdefense.randomness import Streams, generator
@@ -69,11 +70,11 @@ def test_the_clean_images_pass_once_whatever_the_number_of_draws(
     defense: nn.Module, images: Tensor, labels: Tensor
 ) -> None:
     mean_logits(view_of(defense), images)  # the first call checks where the model is cut
-    rows: list[int] = []
     conv = next(module for module in defense.modules() if isinstance(module, nn.Conv2d))
+    rows: list[int] = []
     with conv.register_forward_hook(lambda _, given, __: rows.append(len(given[0]))):
         mean_logits(view_of(defense), images)
-    assert sum(rows) == (DRAWS + 1) * FEWEST  # five images are filled up to that many
+    assert sum(rows) == (DRAWS + 1) * len(filled(defense, images))
 
 
 def test_smoothing_alone_has_nothing_to_share(images: Tensor) -> None:

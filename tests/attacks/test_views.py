@@ -3,7 +3,6 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from igdefense import load_data, load_model
 from igdefense.attacks import APGD, Direct, EoT, Keyed, Linf, as_view
 from igdefense.attacks.losses import cw
 from igdefense.attacks.objective import evaluate, mean_logits, misclassified
@@ -40,14 +39,6 @@ def test_a_plain_module_is_seen_directly(linear: LinearNet, images: Tensor) -> N
     assert isinstance(view, Direct)
     assert as_view(view) is view
     assert_close(view[torch.tensor([0])](images), linear(images))
-
-
-@pytest.mark.parametrize("together", [1, 3, 4, 5, 8])
-def test_an_image_has_the_same_bits_in_whatever_batch_it_comes(together: int) -> None:
-    view = as_view(load_model("embedded"))
-    x = load_data("embedded:test", n=16).images[:]
-    with torch.no_grad():
-        assert torch.equal(view(x[:together]), view(x)[:together])
 
 
 def test_keys_name_the_image_and_its_query(noisy: Noisy, images: Tensor, rng: Streams) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from igdefense.attacks.views import steady
+from igdefense.attacks.steady import steady
 from igdefense.defenses.rivals.anti_adversary import AntiAdversary
 from igdefense.defenses.rivals.head import Head
 from igdefense.defenses.rivals.hedge import VARIANTS, Hedge

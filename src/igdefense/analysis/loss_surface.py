@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from igdefense.attacks.objective import gradient_of
+from igdefense.attacks.steady import steady
 from igdefense.attacks.threat import Linf
-from igdefense.attacks.views import steady
 from igdefense.errors import SettingError
 from igdefense.files import written_whole
 from igdefense.progress import track

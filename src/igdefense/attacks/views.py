@@ -1,11 +1,11 @@
 """What the adversary sees of the images of a batch: one differentiable draw of logits a call."""
 
-from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
+from igdefense.attacks.steady import filled, steady
 from igdefense.errors import SettingError
 from igdefense.randomness import Streams, seed_of
 from igdefense.types import Images, Logits
@@ -25,45 +25,6 @@ class View(Protocol):
     def __getitem__(self, index: Tensor) -> "View":
         """The same view of some of the images, by position or boolean mask."""
         ...
-
-
-STEADY, FEWEST = 4, 12
-"""Kernels round differently for other batch sizes, so batches are filled to a multiple of STEADY,
-and to FEWEST at least: for few rows other kernels are chosen. Observed on CPUs, never promised."""
-
-
-def steady(
-    model: nn.Module,
-    x: Images,
-    keys: Sequence[int] | None = None,
-    told: Tensor | None = None,
-    shared: Tensor | None = None,
-) -> Logits:
-    """The model's logits, the same to the last bit in whatever batch an image comes.
-
-    `told` and `shared`, one entry for each image, are for models that take them:
-    `model(images, keys, told)` and `model(images, keys, shared=shared)`.
-    """
-    rows = _rows(x)
-    given: list[Any] = [] if keys is None else [[keys[i] for i in rows.tolist()]]
-    if told is not None:
-        given = [*(given or [None]), told[rows]]
-    more = {} if shared is None else {"shared": shared[rows]}
-    return model(_filled(x), *given, **more)[: len(x)]
-
-
-def _rows(x: Images) -> Tensor:
-    filled = max(len(x) + -len(x) % STEADY, FEWEST) if len(x) else 0
-    return (torch.arange(filled) % max(len(x), 1)).to(x.device)
-
-
-def _filled(x: Images) -> Tensor:
-    rows = _rows(x)
-    if len(rows) > len(x):
-        x = x[rows]
-    if x.device.type == "cpu":  # convolutions are faster so, and rounding must not depend on it
-        x = x.contiguous(memory_format=torch.channels_last)
-    return x
 
 
 class Direct:
@@ -108,7 +69,7 @@ class Keyed:
     def shared(self, x: Images) -> Tensor | None:
         """What all draws at x have in common, if the defense says: it need be computed once."""
         common = getattr(self.defense, "shared", None)
-        found: Tensor | None = common(_filled(x)) if common is not None else None
+        found: Tensor | None = common(filled(self.defense, x)) if common is not None else None
         return None if found is None else found[: len(x)]
 
     def keys(self) -> list[int]:
