@@ -11,10 +11,11 @@ from igdefense.models.toys import LinearNet, Noisy
 from igdefense.randomness import Streams, generator
 
 TWO = LinearNet(classes=2)
+BATCHES = -1  # what `Counting` counts besides images
 
 
 class Counting:
-    """Counts the queries of each image."""
+    """Counts the queries of each image, and the batches they come in."""
 
     samples = 1
 
@@ -22,7 +23,7 @@ class Counting:
         self.positions, self.asked = positions, asked
 
     def __call__(self, x: Tensor) -> Tensor:
-        self.asked.update(self.positions.tolist())
+        self.asked.update([*self.positions.tolist(), BATCHES])
         return TWO(x)
 
     def __getitem__(self, index: Tensor) -> "Counting":
@@ -65,6 +66,27 @@ def test_every_query_is_counted_and_the_budget_holds(
     _, _, spent = attack.search(Counting(torch.arange(6), asked), images, labels)
     assert [asked[i] for i in range(6)] == spent.tolist()
     assert ((spent >= 200) & (spent < 200 + 20 * votes)).all()
+
+
+@pytest.mark.parametrize("votes", [1, 3])
+def test_all_images_ask_in_one_batch_until_the_last_has_spent_its_queries(
+    votes: int, images: Tensor, labels: Tensor
+) -> None:
+    asked: Counter[int] = Counter()
+    view = Counting(torch.arange(6), asked)
+    attack = RayS(threat=Linf(0.01), queries=200, votes=votes)
+    _, _, spent = attack.search(view, images, labels)
+    assert len(set(spent.tolist())) > 1
+    assert asked[BATCHES] == spent.max()
+
+
+def test_an_image_takes_the_same_way_with_others_and_alone(images: Tensor, labels: Tensor) -> None:
+    attack = RayS(threat=Linf(0.01), queries=200)
+    together = attack.search(Direct(TWO), images, labels)
+    for i in range(6):
+        alone = attack.search(Direct(TWO), images[i : i + 1], labels[i : i + 1])
+        for one, all_ in zip(alone, together, strict=True):
+            assert torch.equal(one[0], all_[i])
 
 
 def test_more_queries_never_find_a_longer_way(images: Tensor, labels: Tensor) -> None:

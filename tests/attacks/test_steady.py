@@ -60,7 +60,7 @@ def test_a_large_batch_is_not_filled_and_needs_no_question(images: Tensor) -> No
 @pytest.mark.parametrize("together", [1, 3, 4, 5, 8, 13])
 @pytest.mark.parametrize("kind", ["embedded", "a head of 512 features", "a head of 2,048 features"])
 def test_an_image_has_the_same_bits_in_whatever_batch_it_comes(kind: str, together: int) -> None:
-    x = load_data("embedded:test", n=20).images[:]
+    x = load_data("embedded:test", n=ENOUGH).images[:]
     if kind == "embedded":
         model = load_model("embedded")
     else:
