@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import pytest
 import torch
 from torch.testing import assert_close
 
 from igdefense.errors import RankingError, SettingError
+from igdefense.randomness import generator
 from igdefense.rankings.combined import WAYS, absolute, combined
 from igdefense.rankings.controls import random_ranking
 from igdefense.rankings.ranking import Ranking
@@ -32,6 +35,18 @@ def test_a_ranking_with_itself_is_itself() -> None:
 def test_a_sum_does_not_care_about_units() -> None:
     scaled = Ranking("layer", OTHER.scores * 50 + 3)
     assert_close(combined(ONE, scaled, "sum").scores, combined(ONE, OTHER, "sum").scores)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rankings_that_were_saved_and_loaded_are_combined_to_the_same_bits(
+    way: str, tmp_path: Path
+) -> None:
+    scores = torch.randn(300, 10, generator=generator("scores")).T  # not in the order of its rows
+    ranking = Ranking("layer", scores, {"method": "cd-ir"})
+    ranking.save(tmp_path / "ranking.safetensors")
+    other = random_ranking("layer", 10, 300, 0, {})
+    loaded = Ranking.load(tmp_path / "ranking.safetensors")
+    assert combined(other, loaded, way).fingerprint == combined(other, ranking, way).fingerprint
 
 
 def test_an_absolute_ranking_forgets_the_sign() -> None:

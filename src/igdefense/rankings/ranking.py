@@ -30,6 +30,8 @@ class Ranking:
     def __post_init__(self) -> None:
         if not torch.isfinite(self.scores).all():
             raise RankingError("The ranking holds scores that are not finite.")
+        # As they will be when they are loaded: sums over them round by their order in memory.
+        object.__setattr__(self, "scores", self.scores.contiguous())
 
     @property
     def classes(self) -> int:
