@@ -43,7 +43,7 @@ def data() -> Data:
 
 def run(defense: nn.Module, data: Data, out: Path, **options: Any) -> Run:
     base = defense.model if isinstance(defense, IGDefense | Smoothed | Rival) else defense
-    given: dict[str, Any] = {"suite": "expert-quick", "eps": 0.01, "budget": BUDGET}
+    given: dict[str, Any] = {"suite": "expert-quick", "eps": 0.01, "budget": BUDGET, "draws": 4}
     return evaluate(defense, data, base=base, out=out, **(given | {"progress": False} | options))
 
 

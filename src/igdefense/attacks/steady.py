@@ -6,6 +6,7 @@ asking it once. On CPUs sixteen have always been enough; on GPUs nothing is know
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -31,19 +32,26 @@ def steady(
     `told` and `shared`, one entry for each image, are for models that take them:
     `model(images, keys, told)` and `model(images, keys, shared=shared)`.
     """
-
-    def ask(some: Tensor, rows: Tensor) -> Tensor:
-        given: list[Any] = [] if keys is None else [[keys[i] for i in rows.tolist()]]
-        if told is not None:
-            given = [*(given or [None]), told[rows]]
-        more = {} if shared is None else {"shared": shared[rows]}
-        logits: Tensor = model(some, *given, **more)
-        return logits
-
+    ask = partial(_ask, model, keys, told, shared)
     if 0 < len(x) < ENOUGH and model not in _fewest:
         _fewest[model] = _probe(ask, x.detach())
     rows = _rows(model, x)
     return ask(filled(model, x), rows)[: len(x)]
+
+
+def _ask(
+    model: nn.Module,
+    keys: Sequence[int] | None,
+    told: Tensor | None,
+    shared: Tensor | None,
+    some: Tensor,
+    rows: Tensor,
+) -> Tensor:
+    given: list[Any] = [] if keys is None else [[keys[i] for i in rows.tolist()]]
+    if told is not None:
+        given = [*(given or [None]), told[rows]]
+    more = {} if shared is None else {"shared": shared[rows]}
+    return model(some, *given, **more)
 
 
 def filled(model: nn.Module, x: Images) -> Tensor:
