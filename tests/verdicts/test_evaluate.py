@@ -50,7 +50,7 @@ def defense(net: nn.Module, data: Data) -> IGDefense:
 
 def run(defense: nn.Module, data: Data, out: Path, **options: Any) -> Run:
     given: dict[str, Any] = {"base": defense.model if hasattr(defense, "model") else defense}
-    given |= {"suite": "quick", "eps": 0.02, "budget": BUDGET, "progress": False}
+    given |= {"suite": "quick", "eps": 0.02, "budget": BUDGET, "progress": False, "draws": 4}
     return evaluate(defense, data, out=out, **(given | options))
 
 
@@ -206,7 +206,7 @@ def test_verification_notices_a_changed_verdict_and_an_image_over_the_budget(
     robust = record["columns"]["rays"]["robust"]
     robust[robust.index(1)] = 0
     draws = record["columns"]["apgd-eot"]["fresh draws"]
-    draws[9] = draws[9].replace("1", "0", 1)
+    draws[3] = draws[3].replace("1", "0", 1)
     robust = record["base"]["columns"]["transfer-rays"]["robust"]
     robust[robust.index(1)] = 0
     path.write_text(json.dumps(record))
